@@ -1,0 +1,61 @@
+# make demo | test | train | lint | setup | clean.  Each does all its own set-up, in .venv.
+SHELL := /bin/bash
+.SHELLFLAGS := -eo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup demo train test lint clean
+
+VENV := .venv
+# One set of stamps for ROS 2 from PyPI and one for a sourced ROS 2: changing between the two makes the environment anew.
+STAMP := $(VENV)/stamps/ros-$(if $(shell scripts/in_underlay.sh $(VENV) rclpy),system,wheels)
+ENTER := . scripts/env.sh;
+SRC := ros2_ws/src
+MESSAGES := $(wildcard $(SRC)/*_msgs/* $(SRC)/*_msgs/*/*)
+PACKAGES := $(wildcard $(SRC)/*/setup.* $(foreach p,diffsim_trainer policy_controller anymal_bridge,$(SRC)/$p/package.xml))
+SHARED := $(shell find config launch) # files come and go with their folders
+
+help:
+	@echo 'make demo    drive the shipped policy through the real controller node and the simulated robot; verdict in report/'
+	@echo 'make test    lint, then all tests'
+	@echo 'make train   train a policy (ARGS="--help" shows the options)'
+	@echo 'make setup   only the environment: then ". scripts/env.sh" enters it'
+	@echo 'make lint    ruff and the import directions'
+	@echo 'make clean   remove what the above made, but for runs/'
+
+setup: $(STAMP)/runtime $(STAMP)/packages
+
+demo: setup
+	$(ENTER) python -m policy_controller.verification.demo $(ARGS)
+
+train: setup $(STAMP)/train
+	$(ENTER) python -m diffsim_trainer.train $(ARGS)
+
+lint: setup $(STAMP)/train $(STAMP)/test
+	$(ENTER) ruff check .
+	$(ENTER) lint-imports
+
+test: lint
+	$(ENTER) python -m pytest $(ARGS)
+
+clean:
+	rm -rf $(VENV) report .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf ros2_ws/build ros2_ws/install ros2_ws/log
+
+$(STAMP)/venv: scripts/make_venv.sh requirements/build.txt requirements/ros.txt
+	@echo '--- making $(VENV) with ROS 2'
+	PYTHON='$(PYTHON)' scripts/make_venv.sh $(VENV)
+	@mkdir -p $(@D) && touch $@
+
+$(STAMP)/messages: $(STAMP)/venv scripts/build_ros.sh cmake/ros_wheels.cmake $(MESSAGES)
+	@echo '--- building the message packages'
+	scripts/build_ros.sh $(VENV) messages
+	@touch $@
+
+$(STAMP)/packages: $(STAMP)/messages $(PACKAGES) $(SHARED)
+	@echo '--- linking the Python packages'
+	scripts/build_ros.sh $(VENV) python
+	@touch $@
+
+$(STAMP)/runtime $(STAMP)/train $(STAMP)/test: $(STAMP)/%: requirements/%.txt requirements/constraints.txt $(STAMP)/venv
+	@echo '--- installing $<'
+	scripts/pip_install.sh $(VENV) -r $<
+	@touch $@
