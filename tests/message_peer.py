@@ -1,4 +1,4 @@
-"""The robot's end of test_messages.py: publishes one state until commands arrive, and prints these as JSON."""
+"""The robot's end of test_messages.py: publishes a state until commands arrive, prints them."""
 
 import json
 

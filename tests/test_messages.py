@@ -1,7 +1,8 @@
-"""The ANYmal messages against the table of the public interface, and over DDS between two processes.
+"""The ANYmal messages: against the table of the public interface, and between two processes.
 
-The table is independent of the .msg files: name, type and order of every field and every constant, as the public users of
-ANYmal's interface show them. A package of the same name from a sourced ROS 2 must pass as well.
+The table is independent of the .msg files: name, type and order of every field and every constant,
+as the public users of ANYmal's interface show them. A package of the same name from a sourced ROS 2
+must pass as well.
 """
 
 import importlib
@@ -138,12 +139,12 @@ def test_the_table_names_every_message_of_our_packages():
 
 
 def test_state_and_commands_cross_two_processes():
-    """A peer process publishes an AnymalState; what we answer reaches it; both arrive as they were sent."""
+    """A peer publishes an AnymalState, we answer with commands: both arrive as they were sent."""
     import rclpy
     from anymal_msgs.msg import AnymalState
     from domain_coordinator import domain_id
-    from rclpy.qos import qos_profile_sensor_data
     from rclpy.executors import SingleThreadedExecutor
+    from rclpy.qos import qos_profile_sensor_data
     from series_elastic_actuator_msgs.msg import SeActuatorCommand, SeActuatorCommands
 
     with domain_id() as domain:

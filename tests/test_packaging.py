@@ -25,7 +25,7 @@ ROSDEP_KEYS = {
     "torch": "python3-torch",
     "yaml": "python3-yaml",
 }
-# Not named by package.xml: no rosdep key exists, or it must not be pulled onto the robot. requirements/ has them.
+# No rosdep key exists; requirements/ has them.
 FROM_PIP_ONLY = {"warp", "onnx", "tensorboard"}
 NOT_ON_THE_ROBOT = {("anymal_bridge", "diffsim_trainer")}
 
@@ -94,7 +94,7 @@ def test_executables_exist(package):
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_import_is_declared(package):
-    """rosdep installs what package.xml names; an import that it does not name breaks on the next machine."""
+    """rosdep installs what package.xml names; what it does not name is missing elsewhere."""
     manifest = read_manifest(package)
     declared = {e.text for tag in ("depend", "exec_depend") for e in manifest.findall(tag)}
     undeclared = {

@@ -1,4 +1,4 @@
-"""The set-up scripts' rule: what a sourced ROS 2 provides wins over what would be installed or built here."""
+"""What a sourced ROS 2 provides wins over what the set-up would install or build here."""
 
 import os
 import subprocess
@@ -47,7 +47,6 @@ def test_own_environment_is_no_underlay(tmp_path):
 
 
 def test_sourced_ros_replaces_the_wheels(tmp_path):
-    """With a rclpy sourced, make plans an environment of its own kind, and pip gets the constraints of that ROS 2."""
     prefix = make_prefix(tmp_path / "ros", "rclpy")
     plan = ["make", "--dry-run", "--always-make", f"VENV={tmp_path / 'venv'}", "setup"]
     assert "/stamps/ros-system" in run(*plan, AMENT_PREFIX_PATH=str(prefix)).stdout

@@ -7,7 +7,7 @@ package = "anymal_bridge"
 setup(
     name=package,
     version="0.1.0",
-    description="The far side of the joint command: bridge to the real ANYmal, and a simulated robot in its place",
+    description="The far side of the joint command: bridge to ANYmal, and a simulated robot",
     license="Apache-2.0",
     maintainer="Footlight maintainers",
     maintainer_email="maintainers@users.noreply.github.com",

@@ -7,7 +7,7 @@ package = "diffsim_trainer"
 setup(
     name=package,
     version="0.1.0",
-    description="Differentiable simulation of legged robots in contact, and policy training through it",
+    description="Differentiable simulation of legged robots, and policy training through contact",
     license="Apache-2.0",
     maintainer="Footlight maintainers",
     maintainer_email="maintainers@users.noreply.github.com",
