@@ -5,6 +5,7 @@ SHELL := /bin/bash
 .PHONY: help setup demo train test lint clean
 
 VENV := .venv
+ROBOT := anymal_d
 # One set of stamps for ROS 2 from PyPI and one for a sourced ROS 2: changing between the two makes the environment anew.
 STAMP := $(VENV)/stamps/ros-$(if $(shell scripts/in_underlay.sh $(VENV) rclpy),system,wheels)
 ENTER := . scripts/env.sh;
@@ -16,7 +17,7 @@ SHARED := $(shell find config launch) # files come and go with their folders
 help:
 	@echo 'make demo    drive the shipped policy through the real controller node and the simulated robot; verdict in report/'
 	@echo 'make test    lint, then all tests'
-	@echo 'make train   train a policy (ARGS="--help" shows the options)'
+	@echo 'make train   train a policy into runs/$(ROBOT) (ROBOT=..., ARGS="--device cuda:0 --resume")'
 	@echo 'make setup   only the environment: then ". scripts/env.sh" enters it'
 	@echo 'make lint    ruff and the import directions'
 	@echo 'make clean   remove what the above made, but for runs/'
@@ -27,7 +28,7 @@ demo: setup
 	$(ENTER) python -m policy_controller.verification.demo $(ARGS)
 
 train: setup $(STAMP)/train
-	$(ENTER) python -m diffsim_trainer.train $(ARGS)
+	$(ENTER) python -m diffsim_trainer.train --config config/train/$(ROBOT).yaml --out runs/$(ROBOT) $(ARGS)
 
 lint: setup $(STAMP)/train $(STAMP)/test
 	$(ENTER) ruff check .

@@ -12,6 +12,7 @@ setup(
     maintainer="Footlight maintainers",
     maintainer_email="maintainers@users.noreply.github.com",
     packages=find_packages(exclude=["test"]),
+    package_data={f"{package}.verification": ["*.css"]},
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{package}"]),
         (f"share/{package}", ["package.xml"]),
