@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo train test lint clean
+.PHONY: help setup demo train test lint clean messages robot train-setup
 
 VENV := .venv
 ROBOT := anymal_d
@@ -24,13 +24,18 @@ help:
 
 setup: $(STAMP)/runtime $(STAMP)/packages
 
+# Parts of the set-up, for docker/.
+messages: $(STAMP)/messages
+robot: $(STAMP)/robot $(STAMP)/packages
+train-setup: setup $(STAMP)/train
+
 demo: setup
 	$(ENTER) python -m policy_controller.verification.demo $(ARGS)
 
-train: setup $(STAMP)/train
+train: train-setup
 	$(ENTER) python -m diffsim_trainer.train --config config/train/$(ROBOT).yaml --out runs/$(ROBOT) $(ARGS)
 
-lint: setup $(STAMP)/train $(STAMP)/test
+lint: train-setup $(STAMP)/test
 	$(ENTER) ruff check .
 	$(ENTER) lint-imports
 
@@ -56,7 +61,8 @@ $(STAMP)/packages: $(STAMP)/messages $(PACKAGES) $(SHARED)
 	scripts/build_ros.sh $(VENV) python
 	@touch $@
 
-$(STAMP)/runtime $(STAMP)/train $(STAMP)/test: $(STAMP)/%: requirements/%.txt requirements/constraints.txt $(STAMP)/venv
+$(STAMP)/runtime: requirements/robot.txt
+$(STAMP)/robot $(STAMP)/runtime $(STAMP)/train $(STAMP)/test: $(STAMP)/%: requirements/%.txt requirements/constraints.txt $(STAMP)/venv
 	@echo '--- installing $<'
 	scripts/pip_install.sh $(VENV) -r $<
 	@touch $@
