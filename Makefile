@@ -6,6 +6,7 @@ SHELL := /bin/bash
 
 VENV := .venv
 ROBOT := anymal_d
+BUNDLE := config/bundles/$(ROBOT)
 # One set of stamps for ROS 2 from PyPI and one for a sourced ROS 2: changing between the two makes the environment anew.
 STAMP := $(VENV)/stamps/ros-$(if $(shell scripts/in_underlay.sh $(VENV) rclpy),system,wheels)
 ENTER := . scripts/env.sh;
@@ -30,7 +31,7 @@ robot: $(STAMP)/robot $(STAMP)/packages
 train-setup: setup $(STAMP)/train
 
 demo: setup
-	$(ENTER) python -m policy_controller.verification.demo $(ARGS)
+	$(ENTER) python -m policy_controller.verification.demo --bundle $(BUNDLE) --out report $(ARGS)
 
 train: train-setup
 	$(ENTER) python -m diffsim_trainer.train --config config/train/$(ROBOT).yaml --out runs/$(ROBOT) $(ARGS)
