@@ -20,6 +20,7 @@ setup(
         (f"share/{package}/config", ["config/controller.yaml"]),
         (f"share/{package}/config/robot", glob("config/robot/*")),
         (f"share/{package}/config/scenarios", glob("config/scenarios/*")),
+        *((f"share/{package}/{bundle}", glob(f"{bundle}/*")) for bundle in glob("config/bundles/*")),
     ],
     install_requires=["setuptools"],
     extras_require={"test": ["pytest"]},
