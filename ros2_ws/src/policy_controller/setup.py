@@ -20,7 +20,7 @@ setup(
         (f"share/{package}/config", ["config/controller.yaml"]),
         (f"share/{package}/config/robot", glob("config/robot/*")),
         (f"share/{package}/config/scenarios", glob("config/scenarios/*")),
-        *((f"share/{package}/{bundle}", glob(f"{bundle}/*")) for bundle in glob("config/bundles/*")),
+        *((f"share/{package}/{path}", glob(f"{path}/*")) for path in glob("config/bundles/*")),
     ],
     install_requires=["setuptools"],
     extras_require={"test": ["pytest"]},
