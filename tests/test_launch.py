@@ -43,13 +43,9 @@ def test_executables_and_parameter_files_exist(path):
 
 
 @by_name
-def test_arguments_used_are_declared_and_declared_ones_are_used(path):
-    """An argument counts as declared or used if the included controller.launch.py does so."""
-    included = [path.with_name("controller.launch.py")] if path.stem != "controller.launch" else []
-    files = [path, *included]
-    declared = set().union(*(first_arguments(file, "DeclareLaunchArgument") for file in files))
-    used = set().union(*(first_arguments(file, "LaunchConfiguration") for file in files))
-    assert used == declared
+def test_every_argument_is_declared_and_used(path):
+    declared = first_arguments(path, "DeclareLaunchArgument")
+    assert first_arguments(path, "LaunchConfiguration") == declared
 
 
 @by_name
