@@ -36,6 +36,7 @@ def generate_launch_description() -> LaunchDescription:
                 executable="bridge_node",
                 name="anymal_bridge",
                 output="screen",
+                sigterm_timeout="20",  # s, as long as the controller lies down
                 parameters=[PathJoinSubstitution([bridge, "bridge.yaml"]), shared, link],
             ),
             LifecycleNode(
@@ -44,6 +45,7 @@ def generate_launch_description() -> LaunchDescription:
                 name="policy_controller",
                 namespace="",
                 output="screen",
+                sigterm_timeout="20",  # s, to stop, lie down and rest
                 parameters=[PathJoinSubstitution([controller, "controller.yaml"]), shared, own],
             ),
         ]

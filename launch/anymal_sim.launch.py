@@ -43,6 +43,7 @@ def generate_launch_description() -> LaunchDescription:
                 name="policy_controller",
                 namespace="",
                 output="screen",
+                sigterm_timeout="20",  # s, to stop, lie down and rest
                 parameters=[PathJoinSubstitution([controller, "controller.yaml"]), shared, own],
                 on_exit=Shutdown(),
             ),
