@@ -142,6 +142,10 @@ class PolicyController:
         self._latch([Violation(Reason.EMERGENCY_STOP, Outcome.DAMPING, detail)])
         return Answer(True, "FAULT, drives damped")
 
+    def fail(self, detail: str) -> None:
+        """Latch FAULT because something around the control step went wrong."""
+        self._latch([Violation(Reason.INTERNAL_ERROR, Outcome.DAMPING, detail)])
+
     def clear_fault(self) -> Answer:
         """From FAULT to PASSIVE, where the drives stay damped."""
         answer = self._machine.clear_fault()
@@ -166,9 +170,8 @@ class PolicyController:
             with np.errstate(all="ignore"):  # the guards look for what is not finite
                 return self._tick(now_ns, state, command, health)
         except Exception as error:
-            detail = f"{type(error).__name__}: {error}"
-            self._violations = [Violation(Reason.INTERNAL_ERROR, Outcome.DAMPING, detail)]
-            self._latch(self._violations)
+            self.fail(f"{type(error).__name__}: {error}")
+            self._violations = list(self._latched)
             self._sample = None  # it may be what raised
             return self._result(None, np.inf, np.inf, self._zeros > 0.0, traceback.format_exc())
 
@@ -301,7 +304,7 @@ class PolicyController:
         shown = {violation.reason: violation.detail for violation in self._latched} | shown
         details = [f"{reason}: {detail}" for reason, detail in shown.items()]
         return TickResult(
-            command=self._command(target),
+            command=self.damp() if target is None else self._follow(target),
             motion=self.motion,
             outcome=worst(self._violations + self._latched),
             reasons=tuple(reason.value for reason in shown),
@@ -314,10 +317,11 @@ class PolicyController:
             error=error,
         )
 
-    def _command(self, target: np.ndarray | None) -> JointCommand:
-        """Follow the target, or damp: position gain 0, velocity target 0."""
-        if target is not None:
-            return JointCommand(target.copy(), self._zeros, self._zeros, self._kp, self._kd)
+    def _follow(self, target: np.ndarray) -> JointCommand:
+        return JointCommand(target.copy(), self._zeros, self._zeros, self._kp, self._kd)
+
+    def damp(self) -> JointCommand:
+        """Damping: position gain 0, velocity target 0; the position is only for the record."""
         position = self._machine.target
         if self._sample is not None and self._sample.state is not None:
             measured = self._sample.state.joint_position

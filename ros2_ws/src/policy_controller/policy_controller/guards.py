@@ -88,6 +88,16 @@ def check_state_age(sample: Sample, limits: SafetyLimits) -> str | None:
 
 
 @guard(
+    Reason.STATE_MALFORMED,
+    Stage.INPUT,
+    Outcome.DAMPING,
+    "The newest message of the robot's state cannot be used: a joint is missing, say",
+)
+def check_state_message(sample: Sample, limits: SafetyLimits) -> str | None:
+    return sample.health.state_error or None
+
+
+@guard(
     Reason.STATE_NONFINITE,
     Stage.INPUT,
     Outcome.DAMPING,

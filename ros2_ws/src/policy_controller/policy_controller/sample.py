@@ -37,6 +37,7 @@ class Reason(str, Enum):
     """Reason codes, as they appear in the status, in diagnostics and in docs/safety.md."""
 
     STATE_STALE = "STATE_STALE"
+    STATE_MALFORMED = "STATE_MALFORMED"
     STATE_NONFINITE = "STATE_NONFINITE"
     CLOCK_JUMP = "CLOCK_JUMP"
     OVERRUN = "OVERRUN"
@@ -74,10 +75,12 @@ class LoopHealth:
 
     consecutive_overruns: ticks in a row, up to the last one, that ended after their deadline.
     command_publishers: publishers on the topic of joint commands, this controller included.
+    state_error: why the newest message of the robot's state cannot be used; empty if it can.
     """
 
     consecutive_overruns: int = 0
     command_publishers: int = 1
+    state_error: str = ""
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,8 @@ from policy_controller.policy import OnnxPolicy
 from policy_controller.robot import RobotDescription, load_robot_description
 from policy_controller.sample import LoopHealth
 from policy_controller.state import FOOT_NAMES, JOINT_NAMES, RobotState, VelocityCommand
+
+sys.path.insert(0, str(Path(__file__).parent))  # for lockstep_robot
 
 DEFAULT_POSE = (0.0, 0.4, -0.8, 0.0, 0.4, -0.8, 0.0, -0.4, 0.8, 0.0, -0.4, 0.8)
 LYING_POSE = (-0.05, 1.57, -2.75, 0.05, 1.57, -2.75, -0.05, -1.57, 2.75, 0.05, -1.57, 2.75)

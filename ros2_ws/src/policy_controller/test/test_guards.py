@@ -96,6 +96,10 @@ def stale(seconds):
 TRIPS = {
     # reason: (inside, outside): each a function of a walking rig
     Reason.STATE_STALE: (stale(0.049), stale(0.051)),
+    Reason.STATE_MALFORMED: (
+        lambda rig: tick(rig, LoopHealth(state_error="")),
+        lambda rig: tick(rig, LoopHealth(state_error="joint RF_KFE is missing")),
+    ),
     Reason.STATE_NONFINITE: (
         lambda rig: tick(rig, joint_velocity=at(5, 1e-300)),
         lambda rig: tick(rig, joint_velocity=at(5, math.nan)),
