@@ -27,7 +27,7 @@ from policy_controller.state import FOOT_NAMES, JOINT_NAMES
 
 STATE_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT)
 PERIOD_NS = 20_000_000
-PATIENCE = 30.0  # s, for discovery and answers on a busy machine
+PATIENCE = 60.0  # s, for discovery and answers on a busy machine
 
 
 def wait_for(condition: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
