@@ -195,11 +195,13 @@ def read_commands(
     """Command message, joints in any order -> ``JointCommand`` in the order of ``joint_names``.
 
     Args:
-        unnamed_by_index: accept a message in which every name is empty and take its order as ``joint_names``.
+        unnamed_by_index: accept a message in which every name is empty and take its order as
+            ``joint_names``.
 
     Raises:
-        CommandError: a joint is unknown, missing, twice there or unnamed; a mode is not supported or not the same
-            for all; a number is not finite; a gain is negative; the integral gain is not 0.
+        CommandError: a joint is unknown, missing, twice there or unnamed; a mode is not supported
+            or not the same for all; a number is not finite; a gain is negative; the integral gain
+            is not 0.
     """
     commands = message.commands
     order = _order_by_name([c.name for c in commands], joint_names, unnamed_by_index)

@@ -1,8 +1,8 @@
 """The robot side's own guard: it stands between any controller and the drives and trusts neither. No ROS, no clock.
 
-Two tables hold all of it. A *trip* finds a reason to stop: damping is sent from then on (P 0, D > 0, target velocity
-0: torque that never adds energy) and latched until an operator arms again. A *filter* makes a command milder. Time
-is passed in, in seconds of a clock that only runs forward.
+Two tables hold all of it. A *trip* finds a reason to stop: damping is sent from then on (P 0, D >
+0, target velocity 0: torque that never adds energy) and latched until an operator arms again. A
+*filter* makes a command milder. Time is passed in, in seconds of a clock that only runs forward.
 
     DISARMED --arm--> ARMED --trip, stop--> LATCHED --arm--> ARMED
         ^--------------disarm---------------'
@@ -217,7 +217,8 @@ def limit_rate(limits: GuardLimits, facts: Facts, command: JointCommand) -> Join
     """Position target moves at most ``target_rate``, from the previous target or, of a new spring, from the joint."""
     held = _has_spring(facts.previous)
     start = np.where(held, facts.previous.position if facts.previous else 0.0, facts.position)
-    # A pause lets the target move further, but never by more than a stopped controller may be silent.
+    # A pause lets the target move further, but never by more than a stopped controller may be
+    # silent.
     step = limits.target_rate * min(facts.now - facts.previous_time, limits.command_timeout)
     return replace(command, position=np.clip(command.position, start - step, start + step))
 
@@ -300,7 +301,8 @@ class Guard:
             return self._damping()
         given, filtered = self._filter(command)
         facts.previous, facts.previous_time = given, now
-        # The trips compare the newest command with the one given out; it has passed, so they are the same now.
+        # The trips compare the newest command with the one given out; it has passed, so they are
+        # the same now.
         facts.command = given
         return Output(given, not self.dry_run, filtered)
 

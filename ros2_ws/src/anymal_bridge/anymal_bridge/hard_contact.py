@@ -1,9 +1,11 @@
 """The simulated robot: hard contacts, drives that obey mode 13, and the robot's own command timeout. No ROS.
 
-The physics package knows one pair of gains for all joints and the set point only. Mode 13 has gains, velocity and
-feed-forward for every joint, so each step hands over the set point that gives the commanded torque:
+The physics package knows one pair of gains for all joints and the set point only. Mode 13 has
+gains, velocity and feed-forward for every joint, so each step hands over the set point that gives
+the commanded torque:
 
-    P (q* - q) + D (v* - v) + tau  =  K (q' - q) - B v,   q' = q + (P (q* - q) + D v* + tau + (B - D) v) / K
+    P (q* - q) + D (v* - v) + tau  =  K (q' - q) - B v,   q' = q + (P (q* - q) + D v* + tau + (B -
+    D) v) / K
 
 with K, B the largest P, D of the twelve. Exact for equal gains; for unequal ones q and v in q' are those at the start
 of the step, an error of (K - P) v dt / 2, and because B >= D the braking stays stable.

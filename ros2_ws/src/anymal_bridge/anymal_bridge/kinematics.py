@@ -50,7 +50,8 @@ class FootKinematics:
             out: [4, 3] m, world frame, written.
         """
         angle = state[JOINT_POSITION].reshape(4, 3) * self._sign
-        # Both leg joints turn about y:  v = p_hfe + Ry(a1) p_kfe + Ry(a1 + a2) p_foot,  foot = p_haa + Rx(a0) v
+        # Both leg joints turn about y:  v = p_hfe + Ry(a1) p_kfe + Ry(a1 + a2) p_foot,  foot =
+        # p_haa + Rx(a0) v
         pitch = np.cumsum(angle[:, 1:], axis=1)
         sin, cos = np.sin(pitch), np.cos(pitch)
         knee, foot = self._knee, self._foot

@@ -1,11 +1,12 @@
 """Lockstep: simulated time waits for the controller at every control boundary. No ROS; one thread waits, one answers.
 
 The protocol, seen from the simulated robot:
-  HELD    no command has ever come. Time runs at real time and states are sent, but the robot stays as it was set
-          up, so that what follows depends on the commands only and two runs are equal to the last bit.
-  LOCKED  from the first command on. Its stamp says which state it answers; boundaries lie whole control periods
-          after it. At a boundary time stops until a command arrives that carries the stamp of the state sent there.
-          The robot is let go at the first boundary.
+  HELD    no command has ever come. Time runs at real time and states are sent, but the robot stays
+          as it was set up, so that what follows depends on the commands only and two runs are equal
+          to the last bit.
+  LOCKED  from the first command on. Its stamp says which state it answers; boundaries lie whole
+          control periods after it. At a boundary time stops until a command arrives that carries
+          the stamp of the state sent there. The robot is let go at the first boundary.
   FREE    the controller did not answer. Time runs at real time until it sends a command again.
 """
 
@@ -36,7 +37,8 @@ class LockstepGate:
         """A command arrived that answers the state stamped ``stamp_ns``."""
         with self._condition:
             if self.state is not LockstepState.LOCKED:
-                # The controller counts its periods from the state it answered, so the grid starts there.
+                # The controller counts its periods from the state it answered, so the grid starts
+                # there.
                 self.state, self._phase_ns = LockstepState.LOCKED, stamp_ns
             self._answered_ns = max(self._answered_ns, stamp_ns)
             self._condition.notify_all()

@@ -56,7 +56,8 @@ def run_node(create_node: Callable[[], Node], args: Sequence[str] | None = None)
         stop.set()
 
     threading.excepthook = fail
-    # Set before rclpy starts and never taken back: a second signal during the shutdown finds the event set already.
+    # Set before rclpy starts and never taken back: a second signal during the shutdown finds the
+    # event set already.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)

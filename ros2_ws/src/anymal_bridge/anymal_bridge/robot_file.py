@@ -44,7 +44,8 @@ def load_robot_file(path: str | Path) -> RobotFile:
     """Read and check one robot file.
 
     Raises:
-        RobotFileError: the file is absent, is no mapping, lacks a key, or a value has the wrong size or sign.
+        RobotFileError: the file is absent, is no mapping, lacks a key, or a value has the wrong
+            size or sign.
     """
     path = Path(path)
     if not path.is_file():

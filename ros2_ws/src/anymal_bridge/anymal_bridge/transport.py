@@ -68,9 +68,7 @@ class Ros2Transport:
             use_global_arguments=False,
             start_parameter_services=False,
         )
-        self._commands = node.create_publisher(
-            COMMANDS.type, self._topics.commands, COMMANDS.qos
-        )
+        self._commands = node.create_publisher(COMMANDS.type, self._topics.commands, COMMANDS.qos)
         for topic, name, receive in (
             (STATE, self._topics.state, on_state),
             (READINGS, self._topics.readings, on_readings),
