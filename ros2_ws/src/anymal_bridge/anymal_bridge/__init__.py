@@ -1,1 +1,1 @@
-"""Everything on the far side of the joint command: the simulated robot and the guarded bridge to the real one."""
+"""The far side of the joint command: the simulated robot and the guarded bridge to the real one."""

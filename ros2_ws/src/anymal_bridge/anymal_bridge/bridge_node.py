@@ -1,5 +1,6 @@
-"""Node ``anymal_bridge``: the controller's topics on one side, the real robot on the other, the guard
-between. Dry run unless told otherwise: it then says what it would send and sends nothing.
+"""Node ``anymal_bridge``: the controller's topics here, the real robot there, the guard between.
+
+It is a dry run unless told otherwise: it says what it would send and sends nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Messages of the robot <-> plain arrays. Joints go by name, quaternions are xyzw, twists are in the base frame.
+"""Robot messages <-> plain arrays: joints by name, quaternions xyzw, twists in the base frame.
 
-The two writers run 400 times a second in the simulated robot, so each keeps one message and changes it in place:
-arrays of the message are written through numpy views, and all its headers share one stamp object.
+The writers run 400 times a second in the simulated robot, so each keeps one message and changes it
+in place: arrays of the message are written through numpy views, and its headers share one stamp.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _new_array() -> tuple[array.array, np.ndarray]:
 
 
 class StateWriter:
-    """Fills one ``AnymalState``, which it returns from every ``write`` (publish it before the next one)."""
+    """Fills one ``AnymalState``, the same object at every ``write``."""
 
     def __init__(self, joint_names: Sequence[str], foot_names: Sequence[str]) -> None:
         self._stamp = Time()
@@ -87,7 +87,7 @@ class StateWriter:
             contact.normal.z = 1.0
 
     def write(self, stamp_ns: int, sample: RobotSample, friction: float) -> AnymalState:
-        """Put one sample into the message. ``friction`` is the coefficient told with every contact."""
+        """Put one sample into the message; ``friction`` [1] is told with every contact."""
         set_stamp(self._stamp, stamp_ns)
         message, state = self.message, sample.state
         message.state = int(sample.robot_state)
@@ -113,10 +113,10 @@ class StateWriter:
 
 
 class ReadingsWriter:
-    """Fills one ``SeActuatorReadings``, which it returns from every ``write``.
+    """Fills one ``SeActuatorReadings``, the same object at every ``write``.
 
-    The simulation has no motor side, so gear and joint values are equal; current, statusword and the drives' IMUs
-    are not simulated and stay 0.
+    The simulation has no motor side, so gear and joint values are equal; current, statusword and
+    the drives' IMUs are not simulated and stay 0.
     """
 
     def __init__(self, joint_names: Sequence[str]) -> None:
@@ -157,7 +157,7 @@ class ReadingsWriter:
 
 
 class CommandsWriter:
-    """Fills one ``SeActuatorCommands``, which it returns from every ``write``."""
+    """Fills one ``SeActuatorCommands``, the same object at every ``write``."""
 
     def __init__(self, joint_names: Sequence[str]) -> None:
         self._stamp = Time()
@@ -216,7 +216,8 @@ def read_commands(
         allowed = ", ".join(f"{m.value} ({m.name})" for m in Mode)
         raise CommandError(
             Refusal.MODE,
-            f"mode {mode} is not supported; allowed: {allowed}. Other modes use gains stored in the drives",
+            f"mode {mode} is not supported; allowed: {allowed}. "
+            "Other modes use gains that are stored in the drives",
         )
     values = np.array(
         [
@@ -275,7 +276,7 @@ def _order_by_name(
 
 
 class StateReader:
-    """Reads ``AnymalState`` messages into one ``RobotSample``; joints and feet go by name, others are ignored."""
+    """Reads ``AnymalState`` into one ``RobotSample``, joints and feet by name, others ignored."""
 
     def __init__(self, joint_names: Sequence[str], foot_names: Sequence[str]) -> None:
         self._joint_names, self._foot_names = tuple(joint_names), tuple(foot_names)
@@ -296,7 +297,8 @@ class StateReader:
             missing = [name for name in self._joint_names if name not in joints.name]
             if missing:
                 raise StateError(
-                    f"state lacks joint {', '.join(missing)}; it names {', '.join(joints.name) or 'none'}"
+                    f"state lacks joint {', '.join(missing)}; "
+                    f"it names {', '.join(joints.name) or 'none'}"
                 )
             self._seen_names = list(joints.name)
             self._order = [self._seen_names.index(name) for name in self._joint_names]
@@ -334,7 +336,7 @@ class StateReader:
         return sample
 
     def _optional(self, values: Sequence[float]) -> np.ndarray | float:
-        """Values of a joint array that a robot may leave empty, in our order; NaN where there are none."""
+        """Values of a joint array that a robot may leave empty, in our order; NaN if it has."""
         if len(values) != len(self._seen_names):
             return math.nan
         return np.take(values, self._order)

@@ -25,7 +25,7 @@ from .robot_sample import (
 
 
 class FanOut:
-    """Publishes a sample as ``JointState``, ``Odometry`` (pose in odom, twist in base) and, if asked for, on /tf."""
+    """Publishes a sample as ``JointState``, as ``Odometry`` and, if asked for, on /tf."""
 
     def __init__(
         self, node: Node, topic_names: dict[str, str], joint_names: Sequence[str], tf: bool

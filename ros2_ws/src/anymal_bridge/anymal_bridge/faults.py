@@ -1,4 +1,4 @@
-"""Faults that the simulated robot can be given while it runs: of the link, of its sensors, of its health. No ROS."""
+"""Faults that the simulated robot can be given: of its links, its sensors, its health. No ROS."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Faults:
 
 
 class CommandLink:
-    """The way of a command to the drives: some are lost, the others come late, in the order they were sent."""
+    """The way of a command to the drives: some are lost, the others come late and in order."""
 
     def __init__(self, drive_delay: float, seed: int) -> None:
         """``drive_delay`` [s] is the robot's own, without any fault."""

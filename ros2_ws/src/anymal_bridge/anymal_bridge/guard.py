@@ -1,13 +1,14 @@
-"""The robot side's own guard: it stands between any controller and the drives and trusts neither. No ROS, no clock.
+"""The robot side's own guard, between any controller and the drives. No ROS, no clock.
 
-Two tables hold all of it. A *trip* finds a reason to stop: damping is sent from then on (P 0, D >
-0, target velocity 0: torque that never adds energy) and latched until an operator arms again. A
-*filter* makes a command milder. Time is passed in, in seconds of a clock that only runs forward.
+Two tables hold all of it. A *trip* finds a reason to stop: from then on damping is sent (no spring,
+target velocity 0: torque that never adds energy), latched until an operator arms again. A *filter*
+makes a command milder. Time is passed in, in seconds of a clock that only runs forward.
 
     DISARMED --arm--> ARMED --trip, stop--> LATCHED --arm--> ARMED
         ^--------------disarm---------------'
 
-DISARMED sends nothing, so that another controller may hold the robot. ARMED sends nothing before the first command.
+DISARMED sends nothing, so that another controller may hold the robot. ARMED sends nothing before
+the first command.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Output:
-    """What to do now: give ``command`` to the robot if ``send`` is set, else only say it (dry run)."""
+    """What to do now: give ``command`` to the robot, or in a dry run (``send`` false) only tell."""
 
     command: JointCommand
     send: bool
@@ -98,7 +99,10 @@ def command_age(limits: GuardLimits, facts: Facts) -> str | None:
         return None
     age = facts.now - facts.command_time
     if age > limits.command_timeout:
-        return f"no command for {age:.3f} s, allowed {limits.command_timeout:.3f} s; is the controller alive?"
+        return (
+            f"no command for {age:.3f} s, allowed {limits.command_timeout:.3f} s; "
+            "is the controller alive?"
+        )
     return None
 
 
@@ -110,7 +114,7 @@ def command_outdated(limits: GuardLimits, facts: Facts) -> str | None:
     if abs(age) > limits.command_timeout:
         return (
             f"the command answers a robot state {age:.3f} s older than the newest, allowed "
-            f"{limits.command_timeout:.3f} s; the controller must stamp commands with the state they answer"
+            f"{limits.command_timeout:.3f} s; commands carry the stamp of the state they answer"
         )
     return None
 
@@ -133,7 +137,7 @@ def robot_state(limits: GuardLimits, facts: Facts) -> str | None:
 def joint_unknown(limits: GuardLimits, facts: Facts) -> str | None:
     unknown = np.flatnonzero(~np.isfinite(facts.position))
     if unknown.size:
-        return f"the robot does not know the position of joint {unknown[0]}; its sensor must be looked at"
+        return f"the robot does not know the position of joint {unknown[0]}; look at its sensor"
     return None
 
 
@@ -148,8 +152,8 @@ def second_commander(limits: GuardLimits, facts: Facts) -> str | None:
 def second_driver(limits: GuardLimits, facts: Facts) -> str | None:
     if facts.drivers > 0:
         return (
-            f"{facts.drivers} other nodes publish commands to the robot; drives that hear two masters fight. "
-            "Stop the robot's own motion controller first"
+            f"{facts.drivers} other nodes send commands to the robot, allowed 0; drives that hear "
+            "two masters fight. Stop the robot's own motion controller first"
         )
     return None
 
@@ -159,7 +163,10 @@ def gain(limits: GuardLimits, facts: Facts) -> str | None:
         return None
     kp, kd = float(facts.command.kp.max()), float(facts.command.kd.max())
     if kp > limits.kp_max or kd > limits.kd_max:
-        return f"gains P {kp:g}, D {kd:g} are above the limits P {limits.kp_max:g}, D {limits.kd_max:g}"
+        return (
+            f"gains P {kp:g}, D {kd:g} are above the limits P {limits.kp_max:g}, "
+            f"D {limits.kd_max:g}"
+        )
     return None
 
 
@@ -173,8 +180,8 @@ def take_over(limits: GuardLimits, facts: Facts) -> str | None:
     if far.any():
         joint = int(np.flatnonzero(far)[0])
         return (
-            f"joint {joint} is {error[joint]:.2f} rad from its target while its spring is switched on, allowed "
-            f"{limits.take_over:.2f} rad; start from the measured pose"
+            f"joint {joint} is {error[joint]:.2f} rad from its target while its spring is switched "
+            f"on, allowed {limits.take_over:.2f} rad; start from the measured pose"
         )
     return None
 
@@ -214,7 +221,7 @@ def clamp_torque(limits: GuardLimits, facts: Facts, command: JointCommand) -> Jo
 
 
 def limit_rate(limits: GuardLimits, facts: Facts, command: JointCommand) -> JointCommand:
-    """Position target moves at most ``target_rate``, from the previous target or, of a new spring, from the joint."""
+    """Targets move at most ``target_rate``, from the last one or, of new springs, the joint."""
     held = _has_spring(facts.previous)
     start = np.where(held, facts.previous.position if facts.previous else 0.0, facts.position)
     # A pause lets the target move further, but never by more than a stopped controller may be

@@ -1,14 +1,15 @@
-"""The simulated robot: hard contacts, drives that obey mode 13, and the robot's own command timeout. No ROS.
+"""The simulated robot: hard contacts, drives that obey mode 13, a command timeout. No ROS.
 
 The physics package knows one pair of gains for all joints and the set point only. Mode 13 has
 gains, velocity and feed-forward for every joint, so each step hands over the set point that gives
 the commanded torque:
 
-    P (q* - q) + D (v* - v) + tau  =  K (q' - q) - B v,   q' = q + (P (q* - q) + D v* + tau + (B -
-    D) v) / K
+    P (q* - q) + D (v* - v) + tau  =  K (q' - q) - B v
+    q' = q + (P (q* - q) + D v* + tau + (B - D) v) / K
 
-with K, B the largest P, D of the twelve. Exact for equal gains; for unequal ones q and v in q' are those at the start
-of the step, an error of (K - P) v dt / 2, and because B >= D the braking stays stable.
+with K, B the largest P, D of the twelve. This is exact for equal gains. For unequal ones q and v in
+q' are those at the start of the step, an error of (K - P) v dt / 2; because B >= D the braking stays
+stable.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from .estimator_noise import EstimatorNoise, NoiseLevels
 from .faults import CommandLink, Faults, StateLink, corrupt
 from .joint_command import JointCommand, Mode, damping_command
 from .kinematics import FootKinematics, rotation_matrix
+from .robot_file import NUM_JOINTS
 from .robot_sample import (
+    ANGULAR_VELOCITY,
     JOINT_POSITION,
     JOINT_VELOCITY,
     LINEAR_VELOCITY,
@@ -44,8 +47,9 @@ WEAK_SPRING = (
     1.0  # N m/rad, carries feed-forward torque when P is 0; 0.01 N m of error at top speed
 )
 
-_SETTLE_HEIGHT = 0.05  # m, the lying robot is dropped from so far above the ground
-_SETTLE_S = 2.0  # s
+LYING_DROP_HEIGHT = 0.5  # base height from which the folded robot is let down, in stand heights
+SETTLE_STEPS = 800
+SETTLED_SPEED = 0.02  # m/s and rad/s
 
 
 class StartPose(enum.Enum):
@@ -55,7 +59,7 @@ class StartPose(enum.Enum):
 
 @dataclass(frozen=True)
 class World:
-    """What of the simulated robot and its ground may differ from the robot file. The default is no difference."""
+    """Where the simulated robot may differ from the robot file. The default is no difference."""
 
     friction: float = 0.8  # Coulomb coefficient of feet and ground
     payload: float = 0.0  # kg, added to the base
@@ -126,7 +130,10 @@ class HardContactSim:
         self.reset()
 
     def reset(self) -> None:
-        """Put the robot into its start pose, at rest, without a command; time goes on. Noise and losses start anew."""
+        """Put the robot into its start pose, at rest, without a command; time goes on.
+
+        Noise and losses start anew.
+        """
         self._command_link = CommandLink(self._robot.actuator.delay, self._seed)
         self._state_link = StateLink(self._seed)
         self._noise = EstimatorNoise(self._noise_levels, self._seed)
@@ -142,7 +149,7 @@ class HardContactSim:
         self._command_link.send(self.time_ns, command, self.faults)
 
     def command_age(self) -> float:
-        """Seconds of simulated time since the drives last got a command; infinity when there was none."""
+        """Simulated time [s] since the drives last got a command; infinity when there was none."""
         if self._received_ns is None:
             return float("inf")
         return (self.time_ns - self._received_ns) * 1e-9
@@ -156,6 +163,25 @@ class HardContactSim:
     def step(self) -> None:
         """Advance 2.5 ms. The order of one step of the robot, each line one call."""
         self._receive_command()
+        self._move()
+        self.time_ns += STEP_NS
+        self._refuse_not_finite()
+        self._read_sample()
+
+    def report(self) -> RobotSample | None:
+        """The sample as the robot tells it, with noise and sensor faults; None when it is lost.
+
+        The same object every time.
+        """
+        if self._state_link.lost(self.faults):
+            return None
+        self._reported.copy_from(self.sample)
+        self._noise.add(self._reported)
+        corrupt(self._reported, self.faults)
+        return self._reported
+
+    def _move(self) -> None:
+        """One step of physics under ``obeyed``."""
         self._state_in_view[:] = self._state_out_view
         self._set_params()
         self._set_target()
@@ -169,29 +195,17 @@ class HardContactSim:
             self._state_out,
             self._sensors,
         )
-        self.time_ns += STEP_NS
-        self._refuse_not_finite()
-        self._read_sample()
-
-    def report(self) -> RobotSample | None:
-        """The sample as the robot tells it, with noise and sensor faults; None when it is lost on the way.
-
-        The same object every time.
-        """
-        if self._state_link.lost(self.faults):
-            return None
-        self._reported.copy_from(self.sample)
-        self._noise.add(self._reported)
-        corrupt(self._reported, self.faults)
-        return self._reported
 
     def _receive_command(self) -> None:
         command = self._command_link.receive(self.time_ns)
         if command is not None:
             self._received_ns = self.time_ns
             self._obey(command)
-        elif self._received_ns is not None and self.time_ns - self._received_ns > self._timeout_ns:
+        elif self.obeyed is not self._damping and self._command_is_late():
             self._obey(self._damping)
+
+    def _command_is_late(self) -> bool:
+        return self.time_ns - self._received_ns > self._timeout_ns
 
     def _obey(self, command: JointCommand) -> None:
         self.obeyed = command  # what the drives do now
@@ -227,7 +241,7 @@ class HardContactSim:
         self._target_view[0] = position + torque / self._kp
 
     def _refuse_not_finite(self) -> None:
-        """A simulation that has diverged stays where it was and reports an error until it is reset."""
+        """A simulation that has diverged stays where it was, in error, until it is reset."""
         if not np.isfinite(self._state_out_view).all():
             self._state_out_view[:] = self._state_in_view
             self._sensors_view[:] = 0.0
@@ -250,13 +264,31 @@ class HardContactSim:
                 sample.foot_contact[foot] = FootContact.CLOSED
 
     def _find_start_state(self, start_pose: StartPose) -> np.ndarray:
-        """State [37] at rest in the start pose; a lying robot is let down under damping and has come to rest."""
+        """State [37] at rest in the start pose."""
         robot, state = self._robot, self._state_out_view[0]
-        lying = start_pose is StartPose.LYING
         state[:] = 0.0
+        state[2] = robot.stand_height
         state[ORIENTATION] = (0.0, 0.0, 0.0, 1.0)
-        state[JOINT_POSITION] = robot.lying_pose if lying else robot.default_pose
-        if not lying:
-            state[2] = robot.stand_height
-            return state.copy()
-        raise NotImplementedError
+        state[JOINT_POSITION] = robot.default_pose
+        if start_pose is StartPose.LYING:
+            # Folded up in the air, dropped, and left alone until nothing moves any more.
+            state[2] = LYING_DROP_HEIGHT * robot.stand_height
+            state[JOINT_POSITION] = robot.lying_pose
+            for command in (self._hold_command(robot.lying_pose), self._damping):
+                self._obey(command)
+                for _ in range(SETTLE_STEPS):
+                    self._move()
+            speed = float(np.abs(state[LINEAR_VELOCITY.start : JOINT_POSITION.start]).max())
+            if not speed < SETTLED_SPEED:
+                raise RuntimeError(
+                    f"the lying robot still moves at {speed:.3g} m/s or rad/s after "
+                    f"{2 * SETTLE_STEPS * STEP_S:g} s, wanted < {SETTLED_SPEED}; check lying_pose "
+                    "and the collision shapes of the robot file"
+                )
+            state[LINEAR_VELOCITY] = state[ANGULAR_VELOCITY] = state[JOINT_VELOCITY] = 0.0
+        return state.copy()
+
+    def _hold_command(self, position: np.ndarray) -> JointCommand:
+        zero, one = np.zeros(NUM_JOINTS), np.ones(NUM_JOINTS)
+        kp, kd = self._robot.kp * one, self._robot.kd * one
+        return JointCommand(0, Mode.PID_GAINS, position, zero, zero, kp, kd)

@@ -1,8 +1,8 @@
 """The interface of the robot: one table of topics that the sim node and the bridge node both use.
 
-A controller that works with one node works with the other, because neither creates a publisher or a subscription
-for a topic of this table in any other way than from here. Names are the defaults; every one is a parameter
-``topics.<key>`` of the node, for robots of other software versions.
+A controller that works with one node works with the other, because neither makes a publisher or
+a subscription for a topic of this table in any other way than from here. Names are defaults; each
+is a parameter ``topics.<key>`` of the node, for robots of other software versions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The joint command as both nodes understand it: set points, gains and a drive mode for twelve joints.
+"""The joint command as both nodes understand it: set points, gains and a mode for twelve joints.
 
-The law of mode 13, which the drive evaluates:  torque = P (position - q) + D (velocity - dq/dt) + torque.
+The drive evaluates, in mode 13:  P (position - q) + D (velocity - dq/dt) + torque.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .robot_file import NUM_JOINTS
 
 
 class Mode(enum.IntEnum):
-    """Drive modes that this project sends or accepts; the numbers are those of ``SeActuatorCommand``."""
+    """Drive modes that are accepted; the numbers are those of ``SeActuatorCommand``."""
 
     FREEZE = 1  # the drive brakes itself
     DISABLE = 2  # the drive gives no torque

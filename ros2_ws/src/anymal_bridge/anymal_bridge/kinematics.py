@@ -1,4 +1,7 @@
-"""Where the feet are: legs of a hip about x and two joints about y, all frames parallel to the base at angle 0."""
+"""Where the feet are, and the rotations that this takes. Quaternions are xyzw.
+
+A leg is a hip about x and two joints about y; all frames are parallel to the base at angle 0.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ class FootKinematics:
         wanted = np.abs(axis[:, (0, 1, 2), (0, 1, 1)])
         if not np.allclose(wanted, 1.0, atol=1e-9):
             raise ValueError(
-                f"joint axes are {axis.reshape(12, 3).tolist()}; this robot's feet can only be found for hips "
+                f"joint axes are {axis.reshape(12, 3).tolist()}; feet can only be found for hips "
                 "about +-x and the other joints about +-y"
             )
         self._sign = axis[:, (0, 1, 2), (0, 1, 1)]
@@ -50,8 +53,7 @@ class FootKinematics:
             out: [4, 3] m, world frame, written.
         """
         angle = state[JOINT_POSITION].reshape(4, 3) * self._sign
-        # Both leg joints turn about y:  v = p_hfe + Ry(a1) p_kfe + Ry(a1 + a2) p_foot,  foot =
-        # p_haa + Rx(a0) v
+        # v = p_hfe + Ry(a1) p_kfe + Ry(a1 + a2) p_foot,  foot = p_haa + Rx(a0) v
         pitch = np.cumsum(angle[:, 1:], axis=1)
         sin, cos = np.sin(pitch), np.cos(pitch)
         knee, foot = self._knee, self._foot

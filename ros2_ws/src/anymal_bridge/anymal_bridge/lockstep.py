@@ -1,4 +1,4 @@
-"""Lockstep: simulated time waits for the controller at every control boundary. No ROS; one thread waits, one answers.
+"""Lockstep: simulated time waits for the controller at every control boundary. No ROS.
 
 The protocol, seen from the simulated robot:
   HELD    no command has ever come. Time runs at real time and states are sent, but the robot stays
@@ -53,12 +53,12 @@ class LockstepGate:
             )
 
     def wait(self, now_ns: int, timeout: float) -> bool:
-        """Wait until the state of ``now_ns`` is answered, at most ``timeout`` seconds; returns whether it was."""
+        """Wait, at most ``timeout`` [s], until the state of ``now_ns`` is answered; was it?"""
         with self._condition:
             return self._condition.wait_for(lambda: self._answered_ns >= now_ns, timeout)
 
     def postpone(self, step_ns: int) -> None:
-        """The state of this boundary was not sent, so nobody can answer it: the grid moves on by one step."""
+        """The state of this boundary was not sent, so nobody can answer: move the grid a step."""
         with self._condition:
             self._phase_ns += step_ns
 

@@ -1,4 +1,4 @@
-"""Real-time pacing on an absolute grid, and what was measured of it. Time is passed in, in seconds."""
+"""Real-time pacing on an absolute grid. Time is passed in, in seconds."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 
 
 class DeadlineGrid:
-    """Slots at ``start + n * period``. A loop that comes late never drifts and never sends in bursts.
+    """Slots at ``start + n * period``, for a loop that neither drifts nor sends in bursts.
 
-    ``advance`` tells how many periods have passed since the last call: 1 when on time. A late loop should make up
-    the work of up to ``catch_up`` periods at once, without sleeping between them, and send only the result; what
-    is later than that is given up and counted in ``skipped``.
+    ``advance`` tells how many periods have passed since the last call: 1 when on time. A late loop
+    should make up the work of up to ``catch_up`` periods at once and send only the result; what is
+    later than that is given up and counted in ``skipped``.
     """
 
     def __init__(self, period: float, catch_up: int, start: float) -> None:

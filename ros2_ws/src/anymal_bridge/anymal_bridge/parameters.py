@@ -1,4 +1,4 @@
-"""Declaring node parameters: each once, with unit, default and range, so that a bad value stops the start."""
+"""Declaring parameters: each with unit, default and range, so that a bad value stops the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Life of a node's process: start, spin, stop cleanly on SIGINT and SIGTERM, also when they come twice."""
+"""Life of a node's process: start, spin, and a clean end on SIGINT and SIGTERM, even twice."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class SpinThread:
 
 
 def run_node(create_node: Callable[[], Node], args: Sequence[str] | None = None) -> int:
-    """Run the node that ``create_node`` makes until a signal comes; returns the process's exit code.
+    """Run the node that ``create_node`` makes until a signal comes; returns the exit code.
 
-    The node must have ``close()``, called before it is destroyed. A value that the node refuses at the start
-    (``ValueError`` or ``RuntimeError``) ends the process with its message and code 1. So does an exception in any
-    of its threads, with a traceback: a robot must not be left with half a node.
+    The node must have ``close()``, called before it is destroyed. A value that the node refuses at
+    the start ends the process with its message and code 1. So does an exception in any of its
+    threads, with a traceback: a robot must not be left with half a node.
     """
     stop = threading.Event()
     failed = threading.Event()

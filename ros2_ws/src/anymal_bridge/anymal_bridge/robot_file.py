@@ -16,7 +16,7 @@ NUM_FEET = 4
 
 
 class RobotFileError(ValueError):
-    """The robot file lacks a key or holds a value that does not fit; the message names key, value and cure."""
+    """The robot file lacks a key or holds a value that does not fit; the text says which."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ def load_robot_file(path: str | Path) -> RobotFile:
         value = tuple(get(key))
         if len(value) != count or len(set(value)) != count:
             raise RobotFileError(
-                f"robot file {path}: '{key}' holds {len(value)} names ({len(set(value))} distinct), "
-                f"wanted {count} distinct"
+                f"robot file {path}: '{key}' holds {len(value)} names, {len(set(value))} of them "
+                f"distinct; wanted {count} distinct"
             )
         return value
 
@@ -75,7 +75,8 @@ def load_robot_file(path: str | Path) -> RobotFile:
         value = np.asarray(get(key), dtype=np.float64)
         if value.shape != (NUM_JOINTS,) or not np.isfinite(value).all():
             raise RobotFileError(
-                f"robot file {path}: '{key}' is {value.tolist()}, wanted {NUM_JOINTS} finite numbers"
+                f"robot file {path}: '{key}' is {value.tolist()}, wanted {NUM_JOINTS} finite "
+                "numbers"
             )
         return value
 

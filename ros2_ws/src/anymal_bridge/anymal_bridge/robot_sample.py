@@ -1,4 +1,4 @@
-"""One instant of the robot as plain arrays: what the simulator writes and the messages are filled from."""
+"""One instant of the robot as plain arrays: what messages are filled from."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _zeros(*shape: int):
 
 @dataclass
 class RobotSample:
-    """Preallocated, float64, written in place once a cycle. Joints and feet in the robot file's order."""
+    """Preallocated, float64, written in place; joints and feet in the robot file's order."""
 
     state: np.ndarray = _zeros(STATE_SIZE)  # [37], packed as the slices above
     joint_acceleration: np.ndarray = _zeros(NUM_JOINTS)  # [12], rad/s^2

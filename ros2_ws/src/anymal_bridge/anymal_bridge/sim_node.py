@@ -1,7 +1,7 @@
-"""Node ``anymal_sim``: a drop-in robot. The same topics, types and QoS as the bridge to the real one.
+"""Node ``anymal_sim``: a drop-in robot, with the topics, types and QoS of the bridge to a real one.
 
-Real time: a loop of its own at 400 Hz on an absolute grid. Lockstep: simulated time, faster or slower than real time,
-that waits for the controller at each control boundary (see ``lockstep``).
+Real time: a loop of its own at 400 Hz on an absolute grid. Lockstep: simulated time that waits for
+the controller at each control boundary and else runs as fast as it can (see ``lockstep``).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ FAN_OUT_CYCLES = round(STATE_RATE_HZ / FAN_OUT_RATE_HZ)
 
 
 class SimNode(Node):
-    """Declares, converts, calls, publishes. Callbacks run in the executor's thread, the loop in its own."""
+    """Declares, converts, calls, publishes. Callbacks run in the executor's thread."""
 
     def __init__(self, **node_arguments) -> None:
         super().__init__("anymal_sim", **node_arguments)
@@ -121,7 +121,7 @@ class SimNode(Node):
             self._clock_message = Clock()
             self._clocks = self.create_publisher(Clock, "/clock", 10)
         gc.collect()
-        gc.freeze()  # what is here now stays; collections then only look at what messages leave behind
+        gc.freeze()  # later collections need not look at what stays for good
         self._stop = threading.Event()
         self._thread = threading.Thread(
             target=self._run_lockstep if lockstep else self._run_real_time, name="robot"
@@ -242,7 +242,7 @@ class SimNode(Node):
             grid.advance(time.monotonic())
 
     def _wait_for_answer(self, now_ns: int) -> None:
-        """Wait for the command to the state of ``now_ns``; send the state once more when it seems to be lost."""
+        """Wait for the command to the state of ``now_ns``; send it again if it seems to be lost."""
         gate = self._gate
         if gate.wait(now_ns, LOCKSTEP_TIMEOUT_S):
             return
@@ -250,12 +250,13 @@ class SimNode(Node):
         if not gate.wait(now_ns, LOCKSTEP_TIMEOUT_S) and not self._stop.is_set():
             gate.give_up()
             self.get_logger().warning(
-                f"no command for the state of {now_ns * 1e-9:.4f} s: time runs free until the next one "
+                f"no command for the state of {now_ns * 1e-9:.4f} s: time runs free until one "
+                f"comes "
                 f"({gate.missed} boundaries missed)"
             )
 
     def _handle_events(self) -> bool:
-        """Give commands, pushes and resets to the robot in the order they came; returns whether it was reset."""
+        """Give commands, pushes and resets to the robot in their order; returns if it was reset."""
         reset = False
         while self._events:
             event = self._events.popleft()

@@ -48,10 +48,10 @@ def declare_noise(node: Node) -> NoiseLevels:
 
 
 class SimSettings:
-    """Declares ``world.*``, ``fault.*`` and ``push_velocity`` and keeps ``world`` and ``faults`` up to date.
+    """Parameters ``world.*``, ``fault.*`` and ``push_velocity``; ``world`` and ``faults`` follow.
 
-    A parameter set while the node runs takes effect at the next step; one that is not allowed is refused with the
-    reason in the result. Setting ``push_velocity`` pushes once, each time.
+    One that is set while the node runs takes effect at the next step; one that is not allowed is
+    refused with the reason in the result. Each setting of ``push_velocity`` pushes once.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class SimSettings:
         declare_integer(
             node, "fault.robot_state", 0, -3, 1, "state that the robot reports", read_only=False
         )
-        text = f"[m/s] setting it changes the base velocity once by these x, y, z of odom, |v| <= {_MAX_PUSH}"
+        text = f"[m/s] x, y, z of odom: a push, once per setting; norm <= {_MAX_PUSH}"
         node.declare_parameter(_PUSH, [0.0, 0.0, 0.0], ParameterDescriptor(description=text))
         self._check_joint(node.get_parameter("fault.nan_joint").value)
         self.world, self.faults = self._read()
@@ -95,7 +95,8 @@ class SimSettings:
     def _check_joint(self, joint: str) -> None:
         if joint and joint not in self._joint_names:
             raise ValueError(
-                f"fault.nan_joint is {joint!r}, allowed: empty or one of {', '.join(self._joint_names)}"
+                f"fault.nan_joint is {joint!r}, allowed: empty or one of "
+                f"{', '.join(self._joint_names)}"
             )
 
     def _check(self, parameters: list[Parameter]) -> SetParametersResult:
@@ -108,7 +109,8 @@ class SimSettings:
                     push = np.asarray(parameter.value, dtype=np.float64)
                     if push.shape != (3,) or not np.linalg.norm(push) <= _MAX_PUSH:
                         raise ValueError(
-                            f"{_PUSH} is {push.tolist()}, wanted three finite numbers with norm <= {_MAX_PUSH}"
+                            f"{_PUSH} is {push.tolist()}, wanted three finite numbers with "
+                            f"norm <= {_MAX_PUSH}"
                         )
         except ValueError as error:
             return SetParametersResult(successful=False, reason=str(error))
