@@ -8,8 +8,8 @@ the commanded torque:
     q' = q + (P (q* - q) + D v* + tau + (B - D) v) / K
 
 with K, B the largest P, D of the twelve. This is exact for equal gains. For unequal ones q and v in
-q' are those at the start of the step, an error of (K - P) v dt / 2; because B >= D the braking stays
-stable.
+q' are those at the start of the step, an error of (K - P) v dt / 2; braking stays stable because
+B >= D.
 """
 
 from __future__ import annotations
