@@ -245,6 +245,19 @@ def _declare_limits(node: Node, robot: RobotFile) -> GuardLimits:
     def declare(name: str, default: float, lower: float, upper: float, text: str) -> float:
         return declare_number(node, f"guard.{name}", default, lower, upper, text)
 
+    robot_timeout = declare_number(
+        node, "robot_command_timeout", COMMAND_TIMEOUT_S, 0.05, 1.0, "[s] the robot's own"
+    )
+    command_timeout = declare(
+        "command_timeout", 0.06, 0.005, 1.0, "[s] without commands until damping"
+    )
+    # Damping must come from here: what a robot does on its own time-out is not known for certain.
+    latest = robot_timeout - 2.0 * WATCH_PERIOD_S
+    if not command_timeout <= latest:
+        raise ValueError(
+            f"parameter guard.command_timeout is {command_timeout} s, allowed: up to {latest:g} s, "
+            f"two watch periods before the robot's own {robot_timeout} s"
+        )
     return GuardLimits(
         position_lower=robot.position_lower,
         position_upper=robot.position_upper,
@@ -256,13 +269,7 @@ def _declare_limits(node: Node, robot: RobotFile) -> GuardLimits:
         take_over=declare(
             "take_over", 0.3, 0.01, 1.0, "[rad] target to joint when a spring is switched on"
         ),
-        command_timeout=declare(
-            "command_timeout",
-            0.06,
-            0.005,
-            COMMAND_TIMEOUT_S - 2.0 * WATCH_PERIOD_S,
-            "[s] without commands until damping; below the robot's own 0.1 s",
-        ),
+        command_timeout=command_timeout,
         state_timeout=declare("state_timeout", 0.1, 0.02, 1.0, "[s] without robot state"),
         damping=declare("damping", 5.0, 0.1, 50.0, "[N m s/rad] D of the damping command"),
     )

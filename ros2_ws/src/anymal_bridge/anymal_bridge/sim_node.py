@@ -115,9 +115,9 @@ class SimNode(Node):
         self._reported_at = (time.monotonic(), self._sim.time_ns)
         self.create_timer(1.0 / DIAGNOSTICS.rate_hz, self._on_diagnostics)
 
-        self._gate: LockstepGate | None = None
+        gate = LockstepGate(_whole_steps(control_period) * STEP_NS)
+        self._gate: LockstepGate | None = gate if lockstep else None
         if lockstep:
-            self._gate = LockstepGate(_whole_steps(control_period) * STEP_NS)
             self._clock_message = Clock()
             self._clocks = self.create_publisher(Clock, "/clock", 10)
         gc.collect()
