@@ -12,6 +12,7 @@ from typing import Protocol
 
 import rclpy
 from rclpy.context import Context
+from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from series_elastic_actuator_msgs.msg import SeActuatorCommands
@@ -19,6 +20,7 @@ from series_elastic_actuator_msgs.msg import SeActuatorCommands
 from .interface import COMMANDS, LATEST_SENSOR_QOS, READINGS, STATE
 from .process import SpinThread
 
+LAST_COMMAND_TIMEOUT = Duration(seconds=0.5)  # for the robot to get the last command before the end
 Receive = Callable[[bytes], None]  # a message in ROS 2 serialisation (CDR)
 
 
@@ -84,5 +86,6 @@ class Ros2Transport:
 
     def close(self) -> None:
         self._spin.stop()
+        self._commands.wait_for_all_acked(LAST_COMMAND_TIMEOUT)
         self._node.destroy_node()
         rclpy.shutdown(context=self._context)
