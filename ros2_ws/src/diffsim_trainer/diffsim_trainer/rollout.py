@@ -1,0 +1,137 @@
+"""Plays a policy through the control contract, without gradients: gait clock, previous action, target, delay.
+
+The order in one control step is that of the bundle: observation from state, command, phase and previous action; action; target; then the
+phase advances. Used for evaluation in hard contact, for the check in MuJoCo and for the golden data of a bundle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import warp as wp
+
+from diffsim_trainer import observation as obs
+from diffsim_trainer.config import GaitConfig
+from diffsim_trainer.networks import ACTION_SIZE
+from diffsim_trainer.physics import ContactModel, Robot, Simulator
+
+Policy = Callable[[np.ndarray], np.ndarray]  # observation float32 [N, 50] -> action [N, 12]
+Step = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]  # state, target -> state', sensors
+
+
+@dataclass(frozen=True)
+class PolicyContract:
+    """What a policy needs around it: default_pose [12] rad, action_scale rad, gait clock, control_period s."""
+
+    default_pose: np.ndarray
+    action_scale: float
+    gait: GaitConfig
+    control_period: float
+
+
+@dataclass(frozen=True)
+class ControlStep:
+    """What was decided in one control step of N robots (float32): state [N, 37] and command [N, 3] it was decided from, phase [N],
+    previous_action [N, 12], observation [N, 50], action [N, 12], target [N, 12] rad."""
+
+    state: np.ndarray
+    command: np.ndarray
+    phase: np.ndarray
+    previous_action: np.ndarray
+    observation: np.ndarray
+    action: np.ndarray
+    target: np.ndarray
+
+
+class ControlLoop:
+    """Holds phase and previous action of N robots; `decide` is one control step."""
+
+    def __init__(self, policy: Policy, contract: PolicyContract, num_envs: int) -> None:
+        self.policy, self.contract = policy, contract
+        self.default_pose = torch.tensor(np.asarray(contract.default_pose), dtype=torch.float32)
+        self.phase = torch.zeros(num_envs)
+        self.previous_action = torch.zeros(num_envs, ACTION_SIZE)
+
+    @torch.no_grad()
+    def decide(self, state: np.ndarray, command: np.ndarray) -> ControlStep:
+        c = self.contract
+        state_t = torch.tensor(state, dtype=torch.float32)
+        command_t = torch.tensor(command, dtype=torch.float32)
+        moving = obs.is_moving(command_t, c.gait)
+        phase = torch.where(moving, self.phase, torch.zeros_like(self.phase))
+        observation = obs.build_observation(state_t, command_t, phase, self.previous_action, self.default_pose, c.gait)
+        action = torch.as_tensor(self.policy(observation.numpy())).clamp(-1.0, 1.0)
+        target = self.default_pose + c.action_scale * action
+        arrays = (state_t, command_t, phase, self.previous_action, observation, action, target)
+        self.previous_action = action
+        self.phase = obs.advance_phase(phase, moving, c.gait, c.control_period)
+        return ControlStep(*(x.numpy() for x in arrays))
+
+
+@dataclass(frozen=True)
+class SubstepRecord:
+    """After one physics substep: time s, state [N, 37], sensors [N, 4, 10], command [N, 3], and the control step that led here."""
+
+    time: float
+    state: np.ndarray
+    sensors: np.ndarray
+    command: np.ndarray
+    decided: ControlStep
+
+
+def play(
+    loop: ControlLoop,
+    step: Step,
+    state: np.ndarray,
+    command_at: Callable[[float], np.ndarray],
+    seconds: float,
+    dt: float,
+    delay: float = 0.0,
+) -> Iterator[SubstepRecord]:
+    """Yields every physics substep. `step` advances N robots by `dt` under a joint target; a new target acts `delay` seconds
+    after it was decided; `command_at(time)` returns [N, 3]."""
+    period = loop.contract.control_period
+    substeps, delay_steps = round(period / dt), round(delay / dt)
+    previous = np.broadcast_to(loop.default_pose.numpy(), (state.shape[0], ACTION_SIZE))
+    for i in range(round(seconds / period)):
+        command = command_at(i * period)
+        decided = loop.decide(state, command)
+        for k in range(substeps):
+            state, sensors = step(state, previous if k < delay_steps else decided.target)
+            yield SubstepRecord((i * substeps + k + 1) * dt, state, sensors, command, decided)
+        previous = decided.target
+
+
+def standing_state(robot: Robot, num_envs: int) -> np.ndarray:
+    """Packed state [N, 37]: at rest in the default pose, feet touching the ground."""
+    state = np.zeros((num_envs, 37), dtype=np.float32)
+    state[:, 2], state[:, 6] = robot.stand_height, 1.0
+    state[:, 13:25] = robot.default_pose
+    return state
+
+
+class HardContactEngine:
+    """The simulator with hard contact as a `Step`: float32, CPU, no gradient. friction: coefficient; base_mass: kg added."""
+
+    def __init__(
+        self, robot: Robot, num_envs: int, dt: float, friction: float = 0.8, base_mass: float = 0.0
+    ) -> None:
+        self.sim = Simulator(robot, num_envs, device="cpu", dtype="float32", dt=dt, contact=ContactModel.HARD)
+        params = self.sim.default_params().astype(np.float32)
+        params[:, 0], params[:, 1] = friction, base_mass
+        self.params = wp.array(params, dtype=wp.float32, device="cpu")
+        self.no_delay = wp.zeros(num_envs, dtype=wp.int32, device="cpu")
+        self.state_out = wp.empty((num_envs, 37), dtype=wp.float32, device="cpu")
+        self.sensors_out = wp.empty((num_envs, 4, 10), dtype=wp.float32, device="cpu")
+
+    def __call__(self, state: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        state_in, target_in = (
+            wp.array(np.ascontiguousarray(x), dtype=wp.float32, device="cpu") for x in (state, target)
+        )
+        self.sim.step(
+            state_in, target_in, target_in, self.params, self.no_delay, 0, self.state_out, self.sensors_out
+        )
+        return self.state_out.numpy().copy(), self.sensors_out.numpy().copy()
