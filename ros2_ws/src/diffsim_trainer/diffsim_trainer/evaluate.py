@@ -1,7 +1,9 @@
-"""Judges a policy: `python -m diffsim_trainer.evaluate --checkpoint runs/x/checkpoint.pt` or `--bundle config/bundles/anymal_d`.
+"""Judges a policy: `python -m diffsim_trainer.evaluate --checkpoint runs/x/checkpoint.pt` or
+`--bundle config/bundles/anymal_d`.
 
-Plays a grid of commands in HARD contact (`--engine mujoco`: in MuJoCo, an independent simulator) from the default standing pose and prints one row of
-metrics per command as a table, CSV or JSON. The policy sees noise-free observations; friction and actuation delay are options.
+Plays a grid of commands in HARD contact (`--engine mujoco`: in MuJoCo, an independent simulator)
+from the default standing pose and prints one row of metrics per command as a table, CSV or JSON.
+The policy sees noise-free observations; friction and actuation delay are options.
 """
 
 from __future__ import annotations
@@ -23,14 +25,23 @@ from diffsim_trainer.checkpoint import load_checkpoint
 from diffsim_trainer.config import GaitConfig
 from diffsim_trainer.metrics import Trajectory, measure
 from diffsim_trainer.physics import Robot, load_robot
-from diffsim_trainer.rollout import ControlLoop, HardContactEngine, Policy, PolicyContract, Step, play, standing_state
+from diffsim_trainer.rollout import (
+    ControlLoop,
+    HardContactEngine,
+    Policy,
+    PolicyContract,
+    Step,
+    play,
+    standing_state,
+)
 
 EVALUATION_DT = 0.0025  # s
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A command held from `lead_seconds` to `seconds`; before that `lead_command`. Metrics start `settle` s after the change."""
+    """A command held from `lead_seconds` to `seconds`; before that `lead_command`. Metrics start
+    `settle` s after the change."""
 
     name: str
     command: tuple[float, float, float]
@@ -61,9 +72,17 @@ SCENARIOS = (
     Scenario("combined", (0.5, -0.3, -0.6)),
     Scenario("slow", (0.1, 0.0, 0.0)),
     Scenario("stop", (0.0, 0.0, 0.0), lead_command=(0.8, 0.0, 0.0), lead_seconds=4.0, seconds=16.0),
-    Scenario("stop turning", (0.0, 0.0, 0.0), lead_command=(0.0, 0.3, 0.8), lead_seconds=4.0, seconds=16.0),
+    Scenario(
+        "stop turning",
+        (0.0, 0.0, 0.0),
+        lead_command=(0.0, 0.3, 0.8),
+        lead_seconds=4.0,
+        seconds=16.0,
+    ),
     Scenario("start", (0.6, 0.0, 0.0), lead_seconds=3.0, seconds=10.0),
-    Scenario("reverse", (-0.6, 0.0, 0.0), lead_command=(0.6, 0.0, 0.0), lead_seconds=4.0, seconds=10.0),
+    Scenario(
+        "reverse", (-0.6, 0.0, 0.0), lead_command=(0.6, 0.0, 0.0), lead_seconds=4.0, seconds=10.0
+    ),
 )
 
 
@@ -76,10 +95,12 @@ def evaluate(
     delay: float,
     scenarios: tuple[Scenario, ...] = SCENARIOS,
 ) -> list[dict[str, float | str]]:
-    """One dict of metrics per scenario (keys: see metrics.measure). `make_step(num_envs)` builds the simulator."""
+    """One dict of metrics per scenario (keys: see metrics.measure). `make_step(num_envs)` builds
+    the simulator."""
     n = len(scenarios)
     final, lead = (
-        np.array([getattr(s, name) for s in scenarios], dtype=np.float32) for name in ("command", "lead_command")
+        np.array([getattr(s, name) for s in scenarios], dtype=np.float32)
+        for name in ("command", "lead_command")
     )
     lead_seconds = np.array([s.lead_seconds for s in scenarios])[:, None]
 
@@ -88,15 +109,23 @@ def evaluate(
 
     loop = ControlLoop(policy, contract, n)
     seconds = max(s.seconds for s in scenarios)
-    records = list(play(loop, make_step(n), standing_state(robot, n), command_at, seconds, dt, delay))
-    arrays = (np.stack([getattr(r, name) for r in records]) for name in ("state", "sensors", "command"))
+    records = list(
+        play(loop, make_step(n), standing_state(robot, n), command_at, seconds, dt, delay)
+    )
+    arrays = (
+        np.stack([getattr(r, name) for r in records]) for name in ("state", "sensors", "command")
+    )
     everything = Trajectory(dt, *arrays)
     rows: list[dict[str, float | str]] = []
     for i, scenario in enumerate(scenarios):
         own = everything.robot(i)
         end = round(scenario.seconds / dt)
-        own = dataclasses.replace(own, state=own.state[:end], sensors=own.sensors[:end], command=own.command[:end])
-        rows.append({"scenario": scenario.name} | measure(own, scenario.lead_seconds + scenario.settle))
+        own = dataclasses.replace(
+            own, state=own.state[:end], sensors=own.sensors[:end], command=own.command[:end]
+        )
+        rows.append(
+            {"scenario": scenario.name} | measure(own, scenario.lead_seconds + scenario.settle)
+        )
     return rows
 
 
@@ -110,22 +139,25 @@ def policy_from_checkpoint(path: Path) -> tuple[Policy, PolicyContract, str]:
             return actor(torch.from_numpy(observation)).numpy()
 
     pose = load_robot(config.robot).default_pose
-    contract = PolicyContract(pose, config.env.action_scale, config.env.gait, config.sim.control_period)
+    contract = PolicyContract(
+        pose, config.env.action_scale, config.env.gait, config.sim.control_period
+    )
     return policy, contract, config.robot
 
 
 def policy_from_bundle(path: Path) -> tuple[Policy, PolicyContract]:
     """The ONNX policy of a bundle and its contract."""
     import onnxruntime
+    from policy_controller.bundle import load_bundle
 
-    from policy_controller.bundle import read_bundle
-
-    bundle = read_bundle(path)
+    bundle = load_bundle(path)
     session = onnxruntime.InferenceSession(bundle.onnx, providers=["CPUExecutionProvider"])
     gait = GaitConfig(
         frequency=bundle.gait.frequency, stand_command_threshold=bundle.gait.stand_command_threshold
     )
-    contract = PolicyContract(np.array(bundle.default_pose), bundle.action.scale, gait, bundle.control_period)
+    contract = PolicyContract(
+        np.array(bundle.default_pose), bundle.action.scale, gait, bundle.control_period
+    )
     return lambda observation: session.run(None, {"observation": observation})[0], contract
 
 
@@ -142,16 +174,24 @@ def format_rows(rows: list[dict[str, float | str]], style: str) -> str:
     width = max(len(str(row["scenario"])) for row in rows)
     lines = [" ".join([" " * width, *(f"{name[:9]:>9}" for name in columns[1:])])]
     for row in rows:
-        lines.append(" ".join([f"{row['scenario']:<{width}}", *(f"{row[name]:9.3f}" for name in columns[1:])]))
+        lines.append(
+            " ".join(
+                [f"{row['scenario']:<{width}}", *(f"{row[name]:9.3f}" for name in columns[1:])]
+            )
+        )
     return "\n".join(lines)
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--checkpoint", type=Path)
     source.add_argument("--bundle", type=Path)
-    parser.add_argument("--robot", type=Path, help="robot description; default: the one a checkpoint names")
+    parser.add_argument(
+        "--robot", type=Path, help="robot description; default: the one a checkpoint names"
+    )
     parser.add_argument("--engine", choices=("hard", "mujoco"), default="hard")
     parser.add_argument("--friction", type=float, default=0.8)
     parser.add_argument("--delay", type=float, default=0.005, help="s, actuation delay")
@@ -174,7 +214,11 @@ def main(argv: list[str] | None = None) -> int:
             return MujocoEngine(robot, num_envs, EVALUATION_DT, args.friction, args.payload)
         return HardContactEngine(robot, num_envs, EVALUATION_DT, args.friction, args.payload)
 
-    print(format_rows(evaluate(policy, contract, robot, make_step, EVALUATION_DT, args.delay), args.format))
+    print(
+        format_rows(
+            evaluate(policy, contract, robot, make_step, EVALUATION_DT, args.delay), args.format
+        )
+    )
     return 0
 
 

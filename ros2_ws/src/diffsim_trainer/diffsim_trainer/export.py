@@ -1,7 +1,9 @@
-"""Turns a checkpoint into a policy bundle: `python -m diffsim_trainer.export --checkpoint runs/x/checkpoint.pt --out config/bundles/x`.
+"""Turns a checkpoint into a policy bundle: `python -m diffsim_trainer.export --checkpoint
+runs/x/checkpoint.pt --out config/bundles/x`.
 
-The network becomes one self-contained ONNX file with the observation normaliser inside; what surrounds it is written in the terms of
-`policy_controller.bundle`, which owns the contract. Runs on the CPU whatever the policy was trained on.
+The network becomes one self-contained ONNX file with the observation normaliser inside; what
+surrounds it is written in the terms of `policy_controller.bundle`, which owns the contract. Runs on
+the CPU whatever the policy was trained on.
 """
 
 from __future__ import annotations
@@ -16,18 +18,11 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
-
-from diffsim_trainer.checkpoint import Checkpoint, CheckpointError, load_checkpoint
-from diffsim_trainer.config import EnvConfig
-from diffsim_trainer.networks import ACTION_SIZE, Actor
-from diffsim_trainer.observation import OBSERVATION_SIZE
-from diffsim_trainer.physics import load_robot
-from diffsim_trainer.rollout import ControlLoop, HardContactEngine, PolicyContract, play, standing_state
 from policy_controller.bundle import (
     ActionScaling,
     CommandRange,
-    GaitSettings,
     Gains,
+    GaitSettings,
     Golden,
     JointLimits,
     PolicyBundle,
@@ -38,6 +33,19 @@ from policy_controller.bundle import (
 )
 from policy_controller.observation import STANDARD_OBSERVATION
 from policy_controller.robot import load_robot_description
+
+from diffsim_trainer.checkpoint import Checkpoint, CheckpointError, load_checkpoint
+from diffsim_trainer.config import EnvConfig
+from diffsim_trainer.networks import ACTION_SIZE, Actor
+from diffsim_trainer.observation import OBSERVATION_SIZE
+from diffsim_trainer.physics import load_robot
+from diffsim_trainer.rollout import (
+    ControlLoop,
+    HardContactEngine,
+    PolicyContract,
+    play,
+    standing_state,
+)
 
 OPSET = 17
 PARITY_TOLERANCE = 1e-5
@@ -50,17 +58,19 @@ class ExportError(RuntimeError):
     """The checkpoint cannot become a bundle."""
 
 
-def export_bundle(checkpoint: Checkpoint, directory: str | Path, robot_path: str | Path | None = None) -> PolicyBundle:
+def export_bundle(
+    checkpoint: Checkpoint, directory: str | Path, robot_path: str | Path | None = None
+) -> PolicyBundle:
     """Writes policy.onnx, bundle.json and golden.npz into `directory` and returns what was written.
 
-    `robot_path`: robot description, by default the one named in the checkpoint. Raises ExportError when the normaliser has never been updated or when
-    the ONNX file does not reproduce the network.
+    `robot_path`: robot description, by default the one named in the checkpoint. Raises ExportError
+    when the normaliser has never been updated or when the ONNX file does not reproduce the network.
     """
     actor, config = checkpoint.actor(), checkpoint.config
     if actor.norm.is_initial():
         raise ExportError(
-            "the observation normaliser still has its initial values (mean 0, variance 1): such a policy was never trained; "
-            "export a checkpoint written by diffsim_trainer.train"
+            "the observation normaliser still has its initial values (mean 0, variance 1): such a "
+            "policy was never trained; export a checkpoint written by diffsim_trainer.train"
         )
     robot_path = Path(robot_path or config.robot)
     if not robot_path.is_file():
@@ -86,20 +96,25 @@ def export_bundle(checkpoint: Checkpoint, directory: str | Path, robot_path: str
             description.torque_limit,
         ),
         training=TrainingRecord(
-            config.sha256(), checkpoint.git_commit, checkpoint.software_version, config.seed, checkpoint.samples
+            config.sha256(),
+            checkpoint.git_commit,
+            checkpoint.software_version,
+            config.seed,
+            checkpoint.samples,
         ),
         onnx=model,
         golden_npz=encode_golden(golden),
     )
-    save_bundle(bundle, directory)
-    return bundle
+    return save_bundle(directory, bundle)
 
 
 def export_onnx(actor: Actor) -> bytes:
-    """The actor (raw observation -> action in [-1, 1]) as one ONNX file: weights inside, dynamic batch, opset 17."""
+    """The actor (raw observation -> action in [-1, 1]) as one ONNX file: weights inside, dynamic
+    batch, opset 17."""
     buffer = io.BytesIO()
     with warnings.catch_warnings():
-        # The newer exporter writes opset 18 and needs a further package; this one gives one clean file at the pinned opset.
+        # The newer exporter writes opset 18 and needs a further package; this one gives one clean
+        # file at the pinned opset.
         warnings.simplefilter("ignore", DeprecationWarning)
         torch.onnx.export(
             actor,
@@ -116,23 +131,27 @@ def export_onnx(actor: Actor) -> bytes:
 
 
 def check_parity(actor: Actor, model: bytes, observation: np.ndarray) -> float:
-    """Largest difference between network and ONNX file over raw observations [B, 50], in one batch and one by one. Raises ExportError
-    above PARITY_TOLERANCE."""
+    """Largest difference between network and ONNX file over raw observations [B, 50], in one batch
+    and one by one. Raises ExportError above PARITY_TOLERANCE."""
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     with torch.no_grad():
         expected = actor(torch.from_numpy(observation)).numpy()
     batched = session.run(None, {"observation": observation})[0]
-    single = np.concatenate([session.run(None, {"observation": row[None]})[0] for row in observation])
+    single = np.concatenate(
+        [session.run(None, {"observation": row[None]})[0] for row in observation]
+    )
     error = max(float(np.abs(x - expected).max()) for x in (batched, single))
     if not error <= PARITY_TOLERANCE:
         raise ExportError(
-            f"ONNX and network differ by {error:.3g} on real observations (allowed {PARITY_TOLERANCE}); "
-            "check the onnxruntime and torch versions in requirements"
+            f"ONNX and network differ by {error:.3g} (allowed {PARITY_TOLERANCE}); "
+            "check the onnxruntime and torch versions against requirements/"
         )
     return error
 
 
-def record_golden(actor: Actor, robot_path: Path, config: EnvConfig, control_period: float) -> Golden:
+def record_golden(
+    actor: Actor, robot_path: Path, config: EnvConfig, control_period: float
+) -> Golden:
     """Every eighth control step of short walks in hard contact, standing included."""
     robot = load_robot(robot_path)
     contract = PolicyContract(robot.default_pose, config.action_scale, config.gait, control_period)
@@ -143,25 +162,36 @@ def record_golden(actor: Actor, robot_path: Path, config: EnvConfig, control_per
     commands = np.array(GOLDEN_COMMANDS, dtype=np.float32)
     loop = ControlLoop(policy, contract, len(commands))
     engine = HardContactEngine(robot, len(commands), GOLDEN_DT)
+    # Uneven starting poses: data from a symmetric pose could not reveal swapped joints.
     state = standing_state(robot, len(commands))
-    steps = [r.decided for r in play(loop, engine, state, lambda _: commands, GOLDEN_SECONDS, GOLDEN_DT)]
+    noise = np.random.default_rng(0).uniform(-0.1, 0.1, (len(commands), ACTION_SIZE))
+    state[:, 13:25] += noise.astype(np.float32)
+    state[:, 2] += 0.03
+    steps = [
+        r.decided for r in play(loop, engine, state, lambda _: commands, GOLDEN_SECONDS, GOLDEN_DT)
+    ]
     chosen = steps[:: 8 * round(control_period / GOLDEN_DT)]
     names = ("state", "command", "phase", "previous_action", "observation", "action")
     return Golden(**{name: np.concatenate([getattr(s, name) for s in chosen]) for name in names})
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--checkpoint", required=True, type=Path)
     parser.add_argument("--out", required=True, type=Path, help="directory of the bundle")
-    parser.add_argument("--robot", type=Path, help="robot description; default: the one the checkpoint names")
+    parser.add_argument(
+        "--robot", type=Path, help="robot description; default: the one the checkpoint names"
+    )
     args = parser.parse_args(argv)
     try:
         bundle = export_bundle(load_checkpoint(args.checkpoint), args.out, args.robot)
-    except (CheckpointError, ExportError) as error:
+    except (CheckpointError, ExportError, FileExistsError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(f"bundle: {args.out} ({bundle.robot.name}, {bundle.training.samples} samples, sha256 {bundle.sha256[:12]})")
+    samples = bundle.training.samples
+    print(f"{args.out}: {bundle.robot.name}, {samples} samples, sha256 {bundle.sha256[:12]}")
     return 0
 
 

@@ -1,7 +1,8 @@
 """Numbers that say whether a policy walks well, from recorded physics substeps (numpy only).
 
-A good reward proves little: a policy can track velocity while skating, shuffling or sinking. So gait, slip, penetration, joint speed and torque
-are measured beside tracking, and standing is judged on its own.
+A good reward proves little: a policy can track velocity while skating, shuffling or sinking. So
+gait, slip, penetration, joint speed and torque are measured beside tracking, and standing is judged
+on its own.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ MAX_TILT_COSINE = 0.5  # 60 degrees
 
 @dataclass(frozen=True)
 class Trajectory:
-    """T substeps of N robots, `dt` s apart: state [T, N, 37], sensors [T, N, 4, 10], command [T, N, 3]."""
+    """T substeps of N robots, `dt` s apart: state [T, N, 37], sensors [T, N, 4, 10], command [T, N,
+    3]."""
 
     dt: float
     state: np.ndarray
@@ -30,19 +32,27 @@ class Trajectory:
         return Trajectory(self.dt, self.state[start:], self.sensors[start:], self.command[start:])
 
     def robot(self, i: int) -> Trajectory:
-        return Trajectory(self.dt, self.state[:, i : i + 1], self.sensors[:, i : i + 1], self.command[:, i : i + 1])
+        return Trajectory(
+            self.dt,
+            self.state[:, i : i + 1],
+            self.sensors[:, i : i + 1],
+            self.command[:, i : i + 1],
+        )
 
 
 def has_fallen(state: np.ndarray) -> np.ndarray:
     """Bool [N] over a trajectory [T, N, 37]: ever low, tilted or not finite."""
     x, y = state[..., 3], state[..., 4]
     upright = 1 - 2 * (x * x + y * y)
-    good = (state[..., 2] > MIN_BASE_HEIGHT) & (upright > MAX_TILT_COSINE) & np.isfinite(state).all(-1)
+    good = (
+        (state[..., 2] > MIN_BASE_HEIGHT) & (upright > MAX_TILT_COSINE) & np.isfinite(state).all(-1)
+    )
     return ~good.all(0)
 
 
 def measure(trajectory: Trajectory, settle: float) -> dict[str, float]:
-    """All metrics of ONE robot (N = 1). Falls, penetration, joint speed and torque count from the start, the rest after `settle` s."""
+    """All metrics of ONE robot (N = 1). Falls, penetration, joint speed and torque count from the
+    start, the rest after `settle` s."""
     settled = trajectory.after(settle)
     metrics = {"fallen": float(has_fallen(trajectory.state)[0])}
     metrics |= _tracking(settled) | _standing(settled) | _gait(settled) | _effort(trajectory)
@@ -70,9 +80,13 @@ def _standing(t: Trajectory) -> dict[str, float]:
 
 
 def _gait(t: Trajectory) -> dict[str, float]:
-    """apex: smallest over feet of the mean highest point of a swing; duty: largest over feet of the loaded share of time; slip: mean horizontal
-    speed of loaded feet; penetration: deepest point below ground."""
-    height, loaded = t.sensors[:, 0, :, 3], np.linalg.norm(t.sensors[:, 0, :, 7:10], axis=2) > CONTACT_FORCE
+    """apex: smallest over feet of the mean highest point of a swing; duty: largest over feet of the
+    loaded share of time; slip: mean horizontal speed of loaded feet; penetration: deepest point
+    below ground."""
+    height, loaded = (
+        t.sensors[:, 0, :, 3],
+        np.linalg.norm(t.sensors[:, 0, :, 7:10], axis=2) > CONTACT_FORCE,
+    )
     apexes = [swing_apexes(height[:, foot], loaded[:, foot], t.dt) for foot in range(4)]
     speed = np.linalg.norm(t.sensors[:, 0, :, 4:6], axis=2)
     return {

@@ -1,4 +1,5 @@
-"""Actor and critic: multilayer perceptrons with ELU, and the running observation normaliser that lives inside the actor."""
+"""Actor and critic: multilayer perceptrons with ELU, and the running observation normaliser that
+lives inside the actor."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ ACTION_SIZE = 12  # one per joint
 class RunningNorm(nn.Module):
     """Standardises observations with running mean and variance, clipped to +-`clip`.
 
-    Buffers: mean [size], var [size], count [] (float64-free, so that it exports and runs in CUDA graphs). `forward` never changes them;
-    `update` is called once per training iteration, so that one window sees one normalisation.
+    Buffers: mean [size], var [size], count [] (float64-free, so that it exports and runs in CUDA
+    graphs). `forward` never changes them; `update` is called once per training iteration, so that
+    one window sees one normalisation.
     """
 
     INITIAL_COUNT = 1e-2
@@ -36,7 +38,10 @@ class RunningNorm(nn.Module):
         batch_mean, batch_var = batch.mean(0), batch.var(0, unbiased=False)
         total = self.count + n
         delta = batch_mean - self.mean
-        self.var.copy_((self.var * self.count + batch_var * n + delta.square() * self.count * n / total) / total)
+        self.var.copy_(
+            (self.var * self.count + batch_var * n + delta.square() * self.count * n / total)
+            / total
+        )
         self.mean.add_(delta * n / total)
         self.count.copy_(total.clamp(max=self.MAX_COUNT))
 
@@ -46,9 +51,12 @@ class RunningNorm(nn.Module):
 
 
 class Actor(nn.Module):
-    """Raw observation [B, obs] -> deterministic action in [-1, 1] [B, actions]. This module, as it is, becomes policy.onnx."""
+    """Raw observation [B, obs] -> deterministic action in [-1, 1] [B, actions]. This module, as it
+    is, becomes policy.onnx."""
 
-    def __init__(self, observation_size: int, action_size: int, hidden_sizes: tuple[int, ...]) -> None:
+    def __init__(
+        self, observation_size: int, action_size: int, hidden_sizes: tuple[int, ...]
+    ) -> None:
         super().__init__()
         self.norm = RunningNorm(observation_size)
         self.net = _mlp(observation_size, hidden_sizes, action_size, last_gain=0.01)
@@ -57,12 +65,14 @@ class Actor(nn.Module):
         return torch.tanh(self.net(self.norm(observation)))
 
     def explore(self, observation: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-        """Action with reparameterised noise [B, actions] added before the squashing, so that it stays in [-1, 1]."""
+        """Action with reparameterised noise [B, actions] added before the squashing, so that it
+        stays in [-1, 1]."""
         return torch.tanh(self.net(self.norm(observation)) + noise)
 
 
 class Critic(nn.Module):
-    """Normalised observation [B, obs] -> value [B]. It shares the actor's normaliser: the caller applies it."""
+    """Normalised observation [B, obs] -> value [B]. It shares the actor's normaliser: the caller
+    applies it."""
 
     def __init__(self, observation_size: int, hidden_sizes: tuple[int, ...]) -> None:
         super().__init__()

@@ -1,6 +1,7 @@
 """What the policy sees: 50 numbers in the order of the bundle, and the gait clock (torch).
 
-The robot's side (`policy_controller.observation`) computes the same in numpy; a test compares the two. The running normaliser is
+The robot's side (`policy_controller.observation`) computes the same in numpy; a test compares the
+two. The running normaliser is
 not applied here: it is part of the actor and hence of the exported network.
 """
 
@@ -16,7 +17,8 @@ from diffsim_trainer.config import GaitConfig, NoiseConfig
 
 @dataclass(frozen=True)
 class ObservationTerm:
-    """Name, size and factor on the raw value; unit and frame are defined by the reader, policy_controller.observation."""
+    """Name, size and factor on the raw value; unit and frame are defined by the reader,
+    policy_controller.observation."""
 
     name: str
     size: int
@@ -37,7 +39,8 @@ OBSERVATION_SIZE = sum(term.size for term in OBSERVATION_TERMS)
 
 
 def projected_gravity(state: torch.Tensor) -> torch.Tensor:
-    """Unit gravity direction in the base frame [N, 3]: minus the third row of the rotation matrix base -> world."""
+    """Unit gravity direction in the base frame [N, 3]: minus the third row of the rotation matrix
+    base -> world."""
     x, y, z, w = state[:, 3:7].unbind(1)
     return torch.stack([-2 * (x * z - w * y), -2 * (y * z + w * x), -(1 - 2 * (x * x + y * y))], 1)
 
@@ -50,7 +53,8 @@ def build_observation(
     default_pose: torch.Tensor,
     gait: GaitConfig,
 ) -> torch.Tensor:
-    """state [N, 37] (packed, see diffsim_trainer.physics), command [N, 3], phase [N] rad, previous_action [N, 12] -> [N, 50]."""
+    """state [N, 37] (packed, see diffsim_trainer.physics), command [N, 3], phase [N] rad,
+    previous_action [N, 12] -> [N, 50]."""
     values = {
         "base_linear_velocity": state[:, 7:10],
         "base_angular_velocity": state[:, 10:13],
@@ -61,13 +65,18 @@ def build_observation(
         "previous_action": previous_action,
         "gait_clock": gait_clock(phase, is_moving(command, gait)),
     }
-    terms = [values[t.name] if t.scale == 1.0 else t.scale * values[t.name] for t in OBSERVATION_TERMS]
+    terms = [
+        values[t.name] if t.scale == 1.0 else t.scale * values[t.name] for t in OBSERVATION_TERMS
+    ]
     return torch.cat(terms, 1)
 
 
 def noise_scale(noise: NoiseConfig) -> torch.Tensor:
-    """Half width of the uniform observation noise [50]: zero for terms that the robot knows exactly."""
-    parts = [torch.full((t.size,), t.scale * getattr(noise, t.name, 0.0)) for t in OBSERVATION_TERMS]
+    """Half width of the uniform observation noise [50]: zero for terms that the robot knows
+    exactly."""
+    parts = [
+        torch.full((t.size,), t.scale * getattr(noise, t.name, 0.0)) for t in OBSERVATION_TERMS
+    ]
     return torch.cat(parts)
 
 

@@ -1,7 +1,9 @@
-"""Plays a policy through the control contract, without gradients: gait clock, previous action, target, delay.
+"""Plays a policy through the control contract, without gradients: gait clock, previous action,
+target, delay.
 
-The order in one control step is that of the bundle: observation from state, command, phase and previous action; action; target; then the
-phase advances. Used for evaluation in hard contact, for the check in MuJoCo and for the golden data of a bundle.
+The order in one control step is that of the bundle: observation from state, command, phase and
+previous action; action; target; then the phase advances. Used for evaluation in hard contact, for
+the check in MuJoCo and for the golden data of a bundle.
 """
 
 from __future__ import annotations
@@ -19,12 +21,15 @@ from diffsim_trainer.networks import ACTION_SIZE
 from diffsim_trainer.physics import ContactModel, Robot, Simulator
 
 Policy = Callable[[np.ndarray], np.ndarray]  # observation float32 [N, 50] -> action [N, 12]
-Step = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]  # state, target -> state', sensors
+Step = Callable[
+    [np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]
+]  # state, target -> state', sensors
 
 
 @dataclass(frozen=True)
 class PolicyContract:
-    """What a policy needs around it: default_pose [12] rad, action_scale rad, gait clock, control_period s."""
+    """What a policy needs around it: default_pose [12] rad, action_scale rad, gait clock,
+    control_period s."""
 
     default_pose: np.ndarray
     action_scale: float
@@ -34,8 +39,9 @@ class PolicyContract:
 
 @dataclass(frozen=True)
 class ControlStep:
-    """What was decided in one control step of N robots (float32): state [N, 37] and command [N, 3] it was decided from, phase [N],
-    previous_action [N, 12], observation [N, 50], action [N, 12], target [N, 12] rad."""
+    """What was decided in one control step of N robots (float32): state [N, 37] and command [N, 3]
+    it was decided from, phase [N], previous_action [N, 12], observation [N, 50], action [N, 12],
+    target [N, 12] rad."""
 
     state: np.ndarray
     command: np.ndarray
@@ -62,7 +68,9 @@ class ControlLoop:
         command_t = torch.tensor(command, dtype=torch.float32)
         moving = obs.is_moving(command_t, c.gait)
         phase = torch.where(moving, self.phase, torch.zeros_like(self.phase))
-        observation = obs.build_observation(state_t, command_t, phase, self.previous_action, self.default_pose, c.gait)
+        observation = obs.build_observation(
+            state_t, command_t, phase, self.previous_action, self.default_pose, c.gait
+        )
         action = torch.as_tensor(self.policy(observation.numpy())).clamp(-1.0, 1.0)
         target = self.default_pose + c.action_scale * action
         arrays = (state_t, command_t, phase, self.previous_action, observation, action, target)
@@ -73,7 +81,8 @@ class ControlLoop:
 
 @dataclass(frozen=True)
 class SubstepRecord:
-    """After one physics substep: time s, state [N, 37], sensors [N, 4, 10], command [N, 3], and the control step that led here."""
+    """After one physics substep: time s, state [N, 37], sensors [N, 4, 10], command [N, 3], and the
+    control step that led here."""
 
     time: float
     state: np.ndarray
@@ -91,8 +100,8 @@ def play(
     dt: float,
     delay: float = 0.0,
 ) -> Iterator[SubstepRecord]:
-    """Yields every physics substep. `step` advances N robots by `dt` under a joint target; a new target acts `delay` seconds
-    after it was decided; `command_at(time)` returns [N, 3]."""
+    """Yields every physics substep. `step` advances N robots by `dt` under a joint target; a new
+    target acts `delay` seconds after it was decided; `command_at(time)` returns [N, 3]."""
     period = loop.contract.control_period
     substeps, delay_steps = round(period / dt), round(delay / dt)
     previous = np.broadcast_to(loop.default_pose.numpy(), (state.shape[0], ACTION_SIZE))
@@ -114,12 +123,15 @@ def standing_state(robot: Robot, num_envs: int) -> np.ndarray:
 
 
 class HardContactEngine:
-    """The simulator with hard contact as a `Step`: float32, CPU, no gradient. friction: coefficient; base_mass: kg added."""
+    """The simulator with hard contact as a `Step`: float32, CPU, no gradient. friction:
+    coefficient; base_mass: kg added."""
 
     def __init__(
         self, robot: Robot, num_envs: int, dt: float, friction: float = 0.8, base_mass: float = 0.0
     ) -> None:
-        self.sim = Simulator(robot, num_envs, device="cpu", dtype="float32", dt=dt, contact=ContactModel.HARD)
+        self.sim = Simulator(
+            robot, num_envs, device="cpu", dtype="float32", dt=dt, contact=ContactModel.HARD
+        )
         params = self.sim.default_params().astype(np.float32)
         params[:, 0], params[:, 1] = friction, base_mass
         self.params = wp.array(params, dtype=wp.float32, device="cpu")
@@ -129,9 +141,17 @@ class HardContactEngine:
 
     def __call__(self, state: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         state_in, target_in = (
-            wp.array(np.ascontiguousarray(x), dtype=wp.float32, device="cpu") for x in (state, target)
+            wp.array(np.ascontiguousarray(x), dtype=wp.float32, device="cpu")
+            for x in (state, target)
         )
         self.sim.step(
-            state_in, target_in, target_in, self.params, self.no_delay, 0, self.state_out, self.sensors_out
+            state_in,
+            target_in,
+            target_in,
+            self.params,
+            self.no_delay,
+            0,
+            self.state_out,
+            self.sensors_out,
         )
         return self.state_out.numpy().copy(), self.sensors_out.numpy().copy()

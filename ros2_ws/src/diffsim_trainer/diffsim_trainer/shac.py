@@ -1,11 +1,14 @@
-"""SHAC: short-horizon actor-critic on analytic gradients (Xu et al., ICLR 2022), with the changes that legged robots need.
+"""SHAC: short-horizon actor-critic on analytic gradients (Xu et al., ICLR 2022), with the changes
+that legged robots need.
 
-One `update`: roll the policy out for `horizon` control steps through the differentiable simulator, minimise
+One `update`: roll the policy out for `horizon` control steps through the differentiable simulator,
+minimise
 
-    L = -1/(h N) sum_env sum_t [ gamma^(t - t0) r_t  +  gamma^(t + 1 - t0) V'(s_final) at truncated ends and at the window end ]
+    L = -1/(h N) sum_env sum_t [ gamma^(t - t0) r_t + b_t gamma^(t + 1 - t0) V'(s_final) ]
 
-(t0: first step of the running episode inside the window; a terminated end has no value term) with respect to the actor, then fit the critic to
-TD(lambda) targets of the same window. V' is the slowly moving target critic.
+with respect to the actor, then fit the critic to TD(lambda) targets of the same window. t0 is the
+first step of the running episode inside the window; b_t is 1 at truncated ends and at the end of
+the window unless the robot fell there, else 0; V' is the slowly moving target critic.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ from diffsim_trainer.reward import TERM_NAMES
 
 @dataclass
 class Window:
-    """A rollout of h steps in N environments; obs (clean) and targets detached, reward and obs_final with gradient."""
+    """A rollout of h steps in N environments; obs (clean) and targets detached, reward and
+    obs_final with gradient."""
 
     obs: torch.Tensor  # [h, N, 50]
     obs_noisy: torch.Tensor  # [h, N, 50] what the actor saw
@@ -44,7 +48,8 @@ def actor_loss(
     value_final: torch.Tensor,
     gamma: float,
 ) -> torch.Tensor:
-    """The loss L above, scalar. All arguments [h, N]; value_final[t] = V'(observation after step t, before any reset)."""
+    """The loss L above, scalar. All arguments [h, N]; value_final[t] = V'(observation after step t,
+    before any reset)."""
     horizon, num_envs = reward.shape
     discount = torch.ones_like(reward[0])
     total = torch.zeros_like(reward[0])
@@ -52,7 +57,9 @@ def actor_loss(
         total = total + discount * reward[t]
         ends_with_value = truncated[t] if t < horizon - 1 else ~terminated[t]
         discount = discount * gamma
-        total = total + torch.where(ends_with_value, discount * value_final[t], torch.zeros_like(total))
+        total = total + torch.where(
+            ends_with_value, discount * value_final[t], torch.zeros_like(total)
+        )
         done = terminated[t] | truncated[t]
         discount = torch.where(done, torch.ones_like(discount), discount)
     return -total.sum() / (horizon * num_envs)
@@ -66,7 +73,8 @@ def td_lambda_targets(
     gamma: float,
     lam: float,
 ) -> torch.Tensor:
-    """G_t = r_t + gamma [(1 - lam) V_t + lam G_{t+1}], cut at ends: V_t alone when truncated, nothing when terminated. All [h, N]."""
+    """G_t = r_t + gamma [(1 - lam) V_t + lam G_{t+1}], cut at ends: V_t alone when truncated,
+    nothing when terminated. All [h, N]."""
     value = torch.where(terminated, torch.zeros_like(value_final), value_final)
     done = terminated | truncated
     target = value[-1]
@@ -79,7 +87,8 @@ def td_lambda_targets(
 
 
 class Shac:
-    """Owns actor, critic, target critic and their optimisers. `update` runs one iteration; `metrics` says what it did."""
+    """Owns actor, critic, target critic and their optimisers. `update` runs one iteration;
+    `metrics` says what it did."""
 
     def __init__(self, env: LocomotionEnv, config: ShacConfig, iterations: int) -> None:
         self.env, self.config, self.iterations = env, config, iterations
@@ -96,7 +105,8 @@ class Shac:
         self.actor.norm.update(env.observe())
 
     def update(self) -> dict[str, torch.Tensor]:
-        """One training iteration. The returned scalars stay on the device: fetching them is the caller's (rare) synchronisation."""
+        """One training iteration. The returned scalars stay on the device: fetching them is the
+        caller's (rare) synchronisation."""
         self._schedule()
         if self._graph is None:
             metrics = self._iterate()
@@ -107,7 +117,8 @@ class Shac:
         return metrics
 
     def capture(self, warm_up: int = 3) -> None:
-        """CUDA only: runs `warm_up` iterations, then records the iteration as one graph that later `update` calls replay."""
+        """CUDA only: runs `warm_up` iterations, then records the iteration as one graph that later
+        `update` calls replay."""
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -164,7 +175,9 @@ class Shac:
 
     def _update_actor(self, window: Window) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         values = self._values(window.obs_final)
-        loss = actor_loss(window.reward, window.terminated, window.truncated, values, self.config.gamma)
+        loss = actor_loss(
+            window.reward, window.terminated, window.truncated, values, self.config.gamma
+        )
         self.actor_optimizer.zero_grad(set_to_none=False)
         loss.backward()
         grad_norm = clip_grad_norm_(self.actor.parameters(), self.config.max_grad_norm)
@@ -187,7 +200,9 @@ class Shac:
                 clip_grad_norm_(self.critic.parameters(), c.max_grad_norm)
                 self.critic_optimizer.step()
         with torch.no_grad():
-            for old, new in zip(self.target_critic.parameters(), self.critic.parameters(), strict=True):
+            for old, new in zip(
+                self.target_critic.parameters(), self.critic.parameters(), strict=True
+            ):
                 old.lerp_(new, 1.0 - c.target_critic_smoothing)
         return loss.detach()
 
@@ -211,7 +226,9 @@ class Shac:
         return metrics | {f"reward/{name}": terms[i] for i, name in enumerate(TERM_NAMES)}
 
     def state_dict(self) -> dict:
-        return {name: getattr(self, name).state_dict() for name in self._PARTS} | {"iteration": self.iteration}
+        return {name: getattr(self, name).state_dict() for name in self._PARTS} | {
+            "iteration": self.iteration
+        }
 
     def load_state_dict(self, values: dict) -> None:
         for name in self._PARTS:
@@ -221,8 +238,11 @@ class Shac:
     _PARTS = ("actor", "critic", "target_critic", "actor_optimizer", "critic_optimizer", "env")
 
 
-def _adam(module: torch.nn.Module, rate: float, config: ShacConfig, device: str) -> torch.optim.Adam:
-    """Fused Adam with the learning rate on the device, so that a captured graph follows the schedule."""
+def _adam(
+    module: torch.nn.Module, rate: float, config: ShacConfig, device: str
+) -> torch.optim.Adam:
+    """Fused Adam with the learning rate on the device, so that a captured graph follows the
+    schedule."""
     return torch.optim.Adam(
         module.parameters(),
         lr=torch.tensor(rate, device=device),

@@ -1,7 +1,9 @@
-"""Trains a locomotion policy: `python -m diffsim_trainer.train --config config/train/anymal_d.yaml --out runs/anymal_d`.
+"""Trains a locomotion policy: `python -m diffsim_trainer.train --config config/train/anymal_d.yaml
+--out runs/anymal_d`.
 
-Writes into --out: checkpoint.pt (at intervals, at the end and on Ctrl-C), training_log.csv, TensorBoard events. `--resume` goes on from
-checkpoint.pt with the same numbers an uninterrupted run would have produced.
+Writes into --out: checkpoint.pt (at intervals, at the end and on Ctrl-C), training_log.csv,
+TensorBoard events. `--resume` goes on from checkpoint.pt with the same numbers an uninterrupted run
+would have produced.
 """
 
 from __future__ import annotations
@@ -17,11 +19,24 @@ from pathlib import Path
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from torch.utils.tensorboard import SummaryWriter
 
 from diffsim_trainer.autograd import simulate
-from diffsim_trainer.checkpoint import Checkpoint, CheckpointError, load_checkpoint, restore_rng, save_checkpoint
+from diffsim_trainer.checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    load_checkpoint,
+    restore_rng,
+    save_checkpoint,
+)
 from diffsim_trainer.config import ConfigError, TrainConfig, load_config
 from diffsim_trainer.env import LocomotionEnv
 from diffsim_trainer.physics import ContactModel, Simulator, load_robot
@@ -32,7 +47,8 @@ LOG_NAME = "training_log.csv"
 
 
 def build_trainer(config: TrainConfig, device: str) -> Shac:
-    """Seeds torch and builds simulator, environment and algorithm. `config.robot` must be a readable path."""
+    """Seeds torch and builds simulator, environment and algorithm. `config.robot` must be a
+    readable path."""
     torch.manual_seed(config.seed)
     robot = load_robot(config.robot)
     sim = Simulator(
@@ -44,18 +60,20 @@ def build_trainer(config: TrainConfig, device: str) -> Shac:
         contact=ContactModel.SMOOTHED,
         sweeps=config.sim.sweeps,
         position_correction=True,
-        body_contacts=False,
     )
     env = LocomotionEnv(sim, robot, config.env, config.sim, device)
     return Shac(env, config.shac, config.iterations)
 
 
 def compile_physics(shac: Shac) -> float:
-    """Runs one control period forward and backward so that the kernels are built; returns the seconds it took."""
+    """Runs one control period forward and backward so that the kernels are built; returns the
+    seconds it took."""
     start = time.perf_counter()
     env = shac.env
     target = env.target.detach().requires_grad_()
-    state, _ = simulate(env.sim, env.state, env.target, target, env.params, env.delay_steps, env.substeps)
+    state, _ = simulate(
+        env.sim, env.state, env.target, target, env.params, env.delay_steps, env.substeps
+    )
     state.sum().backward()
     if target.is_cuda:
         torch.cuda.synchronize()
@@ -86,11 +104,15 @@ class TrainingLog:
         self.writer.close()
 
 
-def train(config: TrainConfig, out: Path, device: str, checkpoint: Checkpoint | None, console: Console) -> Path:
+def train(
+    config: TrainConfig, out: Path, device: str, checkpoint: Checkpoint | None, console: Console
+) -> Path:
     """Runs the remaining iterations and returns the path of the checkpoint."""
     shac = build_trainer(config, device)
     seconds_before, path = 0.0, out / CHECKPOINT_NAME
-    console.print(f"physics kernels ready after {compile_physics(shac):.1f} s (compiled once, then cached)")
+    console.print(
+        f"physics kernels ready after {compile_physics(shac):.1f} s (compiled once, then cached)"
+    )
     if checkpoint is not None:
         shac.load_state_dict(checkpoint.shac)
         restore_rng(checkpoint.rng)
@@ -109,16 +131,24 @@ def train(config: TrainConfig, out: Path, device: str, checkpoint: Checkpoint | 
         samples = shac.iteration * samples_per_iteration
         save_checkpoint(path, config, shac.state_dict(), samples, elapsed())
 
-    # Ctrl-C lets the running iteration finish: a checkpoint from its middle could not be resumed exactly.
+    # Ctrl-C lets the running iteration finish: a checkpoint from its middle could not be resumed
+    # exactly.
     stop = threading.Event()
     previous_handler = signal.signal(signal.SIGINT, lambda *_: stop.set())
     progress = Progress(
-        TextColumn("training"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
-        TextColumn("{task.fields[status]}"), console=console,
-    )  # fmt: skip
+        TextColumn("training"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[status]}"),
+        console=console,
+    )
     try:
         with progress:
-            task = progress.add_task("train", total=config.iterations, completed=shac.iteration, status="")
+            task = progress.add_task(
+                "train", total=config.iterations, completed=shac.iteration, status=""
+            )
             first = shac.iteration
             while shac.iteration < config.iterations and not stop.is_set():
                 metrics = shac.update()
@@ -139,7 +169,9 @@ def train(config: TrainConfig, out: Path, device: str, checkpoint: Checkpoint | 
     return path
 
 
-def _fetch(metrics: dict[str, torch.Tensor], iteration: int, samples: int, seconds: float) -> dict[str, float]:
+def _fetch(
+    metrics: dict[str, torch.Tensor], iteration: int, samples: int, seconds: float
+) -> dict[str, float]:
     values = torch.stack([v.detach().float() for v in metrics.values()]).tolist()
     row = {"iteration": iteration, "samples": iteration * samples, "seconds": seconds} | dict(
         zip(metrics, values, strict=True)
@@ -147,8 +179,8 @@ def _fetch(metrics: dict[str, torch.Tensor], iteration: int, samples: int, secon
     for name in ("grad_norm", "critic_loss"):
         if not math.isfinite(row[name]):
             raise FloatingPointError(
-                f"iteration {iteration}: {name} is {row[name]}; the weights are lost, the last checkpoint is not. "
-                f"Lower shac.cotangent_clip or the learning rates and --resume"
+                f"iteration {iteration}: {name} is {row[name]}; the weights are lost, the last "
+                "checkpoint is not. Lower shac.cotangent_clip or the learning rates and --resume"
             )
     return row
 
@@ -161,12 +193,19 @@ def _status(row: dict[str, float], rate: float) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--config", required=True, type=Path, help="YAML file, see config/train/")
     parser.add_argument("--out", required=True, type=Path, help="directory for checkpoint and logs")
     parser.add_argument("--resume", action="store_true", help="continue from OUT/checkpoint.pt")
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda:0")
-    parser.add_argument("--threads", type=int, default=1, help="torch CPU threads; more than one rarely pays off here")
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=1,
+        help="torch CPU threads; more than one rarely pays off here",
+    )
     args = parser.parse_args(argv)
     console = Console()
     torch.set_num_threads(args.threads)
@@ -176,8 +215,8 @@ def main(argv: list[str] | None = None) -> int:
         checkpoint = load_checkpoint(args.out / CHECKPOINT_NAME) if args.resume else None
         if checkpoint is not None and checkpoint.config.sha256() != config.sha256():
             raise CheckpointError(
-                f"{args.out / CHECKPOINT_NAME} was trained with another configuration than {args.config}; "
-                "resume with the original file or start in a new --out directory"
+                f"{args.out / CHECKPOINT_NAME} was trained with another configuration than "
+                f"{args.config}; resume with the original file or start in a new --out directory"
             )
         train(config, args.out, args.device, checkpoint, console)
     except (ConfigError, CheckpointError, FloatingPointError) as error:

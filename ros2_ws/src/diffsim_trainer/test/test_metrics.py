@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from diffsim_trainer.metrics import Trajectory, has_fallen, measure, swing_apexes
 
 DT = 0.01
@@ -15,9 +14,21 @@ def trajectory(steps: int = 400) -> Trajectory:
 
 
 def test_swing_apexes_of_a_known_foot():
-    """Loaded - 0.2 s swing to 5 cm - loaded - 0.02 s of chatter - loaded - swing that never ends."""
-    height = np.concatenate([np.zeros(10), 0.05 * np.sin(np.linspace(0, np.pi, 21)), np.zeros(10), [0.001] * 2, np.zeros(5), [0.1] * 9])
-    loaded = np.concatenate([np.ones(10), np.zeros(21), np.ones(10), np.zeros(2), np.ones(5), np.zeros(9)]).astype(bool)
+    """Loaded - 0.2 s swing to 5 cm - loaded - 0.02 s of chatter - loaded - swing that never
+    ends."""
+    height = np.concatenate(
+        [
+            np.zeros(10),
+            0.05 * np.sin(np.linspace(0, np.pi, 21)),
+            np.zeros(10),
+            [0.001] * 2,
+            np.zeros(5),
+            [0.1] * 9,
+        ]
+    )
+    loaded = np.concatenate(
+        [np.ones(10), np.zeros(21), np.ones(10), np.zeros(2), np.ones(5), np.zeros(9)]
+    ).astype(bool)
     assert swing_apexes(height, loaded, DT) == pytest.approx([0.05], abs=1e-6)
 
 

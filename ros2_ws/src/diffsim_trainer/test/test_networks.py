@@ -1,7 +1,6 @@
 """Running normaliser and networks."""
 
 import torch
-
 from diffsim_trainer.networks import Actor, Critic, RunningNorm
 
 
@@ -19,7 +18,12 @@ def test_running_moments_equal_those_of_all_data():
 def test_normalised_data_is_standard_and_clipped():
     norm = RunningNorm(1, clip=8.0)
     norm.update(torch.tensor([[1.0], [3.0]]))  # mean 2, variance 1
-    torch.testing.assert_close(norm(torch.tensor([[2.0], [3.0], [100.0]])), torch.tensor([[0.0], [1.0], [8.0]]), atol=0.02, rtol=0)
+    torch.testing.assert_close(
+        norm(torch.tensor([[2.0], [3.0], [100.0]])),
+        torch.tensor([[0.0], [1.0], [8.0]]),
+        atol=0.02,
+        rtol=0,
+    )
 
 
 def test_forward_does_not_change_the_moments():
@@ -50,7 +54,9 @@ def test_actor_stays_within_one_and_starts_near_zero():
 def test_exploration_noise_enters_before_the_squashing():
     actor = Actor(50, 12, (8,))
     observation, noise = torch.randn(5, 50), torch.randn(5, 12)
-    torch.testing.assert_close(actor.explore(observation, noise), torch.tanh(torch.atanh(actor(observation)) + noise))
+    torch.testing.assert_close(
+        actor.explore(observation, noise), torch.tanh(torch.atanh(actor(observation)) + noise)
+    )
 
 
 def test_critic_returns_one_value_per_row():

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-
 from diffsim_trainer import observation as obs
 from diffsim_trainer.config import GaitConfig, NoiseConfig
 
@@ -22,7 +21,10 @@ def test_gravity_points_down_when_upright_and_to_the_right_when_rolled_right():
     """Rolling by +90 degrees about x turns the base's right side (-y) towards the ground."""
     torch.testing.assert_close(obs.projected_gravity(rolled(0.0)), torch.tensor([[0.0, 0.0, -1.0]]))
     torch.testing.assert_close(
-        obs.projected_gravity(rolled(math.pi / 2)), torch.tensor([[0.0, -1.0, 0.0]]), atol=1e-6, rtol=0
+        obs.projected_gravity(rolled(math.pi / 2)),
+        torch.tensor([[0.0, -1.0, 0.0]]),
+        atol=1e-6,
+        rtol=0,
     )
 
 
@@ -36,8 +38,9 @@ def test_terms_are_in_the_order_of_the_bundle():
     out = obs.build_observation(state, command, phase, action, pose, GAIT)[0]
     expected = torch.cat(
         [
-            torch.arange(1.0, 7.0), torch.tensor([0.0, 0.0, -1.0]), command[0], torch.arange(12.0) - 0.5,
-            torch.arange(12.0), action[0], torch.tensor([math.sin(0.5), math.cos(0.5)]),
+            torch.arange(1.0, 7.0), torch.tensor([0.0, 0.0, -1.0]), command[0],
+            torch.arange(12.0) - 0.5, torch.arange(12.0), action[0],
+            torch.tensor([math.sin(0.5), math.cos(0.5)]),
         ]
     )  # fmt: skip
     torch.testing.assert_close(out, expected)

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-
 from diffsim_trainer.config import GaitConfig, RewardConfig
 from diffsim_trainer.reward import (
     TERM_NAMES,
@@ -45,7 +44,11 @@ def terms_of(state, sensors=None, command=None, phase=None, action=None, previou
 def test_perfect_stand_gets_only_the_bonuses():
     terms = terms_of(standing())
     c = RewardConfig()
-    bonuses = {"alive": c.alive, "linear_tracking": c.linear_tracking, "yaw_tracking": c.yaw_tracking}
+    bonuses = {
+        "alive": c.alive,
+        "linear_tracking": c.linear_tracking,
+        "yaw_tracking": c.yaw_tracking,
+    }
     for name, value in terms.items():
         assert value.item() == pytest.approx(bonuses.get(name, 0.0), abs=1e-6), name
 
@@ -54,11 +57,14 @@ def test_tracking_has_a_slope_where_the_exponential_is_flat():
     error = torch.tensor([[3.0, 0.0]], requires_grad=True)
     tracking(error, weight=2.0, tail=0.3, width=0.25).sum().backward()
     assert error.grad[0, 0].item() == pytest.approx(-2 * 0.3 * 3.0, rel=1e-3)
-    assert tracking(torch.tensor([[0.3, 0.4]]), 2.0, 0.3, 0.25).item() == pytest.approx(2 * math.exp(-1) - 0.075)
+    assert tracking(torch.tensor([[0.3, 0.4]]), 2.0, 0.3, 0.25).item() == pytest.approx(
+        2 * math.exp(-1) - 0.075
+    )
 
 
 def test_diagonal_feet_swing_in_turn():
-    """A quarter cycle after the start LF and RH are at the top; three quarters after it RF and LH are."""
+    """A quarter cycle after the start LF and RH are at the top; three quarters after it RF and LH
+    are."""
     phase = torch.tensor([math.pi / 2, 3 * math.pi / 2])
     target = foot_height_target(phase, torch.tensor([True, True]), GAIT)
     h = GAIT.swing_height
@@ -85,7 +91,9 @@ def test_standing_terms_vanish_while_walking():
     still = terms_of(state)
     for name in ("stand_joint_speed", "stand_base_speed", "stand_pose"):
         assert walking[name].item() == 0.0
-    assert still["stand_joint_speed"].item() == pytest.approx(-RewardConfig().stand_joint_speed * 12)
+    assert still["stand_joint_speed"].item() == pytest.approx(
+        -RewardConfig().stand_joint_speed * 12
+    )
 
 
 def test_joint_speed_is_free_up_to_the_limit():
@@ -98,7 +106,8 @@ def test_joint_speed_is_free_up_to_the_limit():
 
 
 def test_every_penalty_lowers_the_reward():
-    """Each term, disturbed on its own, is negative: a sign slip in one weight would turn a penalty into a bonus."""
+    """Each term, disturbed on its own, is negative: a sign slip in one weight would turn a penalty
+    into a bonus."""
     state = standing()
     state[:, 0:3] += 0.1
     state[:, 3] = 0.2
