@@ -90,11 +90,11 @@ class RewardConfig:
 
     alive: float = 0.5
     linear_tracking: float = 2.0  # times exp(-e^2 / tracking_width)
-    linear_tracking_tail: float = 0.3  # times -e^2: keeps a gradient where exp is flat
+    linear_tracking_tail: float = 1.0  # times -e^2: keeps a gradient where exp is flat
     yaw_tracking: float = 1.0
-    yaw_tracking_tail: float = 0.1
+    yaw_tracking_tail: float = 0.3
     tracking_width: float = 0.25  # (m/s)^2 or (rad/s)^2
-    foot_height: float = 40.0  # 1/m^2
+    foot_height: float = 150.0  # 1/m^2
     foot_slip: float = 0.2  # s^2/m^2
     vertical_velocity: float = 1.0
     roll_pitch_rate: float = 0.05
@@ -115,7 +115,7 @@ class RewardConfig:
 class EnvConfig:
     num_envs: int = 64
     episode_steps: int = 1000  # control steps until truncation (20 s)
-    action_scale: float = 0.5  # rad: target = default_pose + action_scale * action
+    action_scale: float = 1.0  # rad: target = default_pose + action_scale * action
     min_base_height: float = 0.3  # m, terminated below
     max_tilt: float = 1.0472  # rad between the base z axis and the vertical, terminated beyond
     max_speed: float = 15.0  # m/s and rad/s of the base; joints may reach five times this

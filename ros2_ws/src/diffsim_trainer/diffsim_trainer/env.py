@@ -65,6 +65,8 @@ class LocomotionEnv:
         self.substeps, self.control_period = sim_config.substeps, sim_config.control_period
         self.kappa = sim_config.kappa
         self.default_pose = torch.tensor(robot.default_pose.tolist(), device=device)
+        self.position_lower = torch.tensor(robot.position_lower.tolist(), device=device)
+        self.position_upper = torch.tensor(robot.position_upper.tolist(), device=device)
         self.stand_height = float(robot.stand_height)
         self.noise_scale = obs.noise_scale(config.noise).to(device)
         self.command_lower = torch.tensor(config.commands.lower, device=device)
@@ -109,6 +111,7 @@ class LocomotionEnv:
         cfg = self.config
         moving = obs.is_moving(self.command, cfg.gait)
         target = self.default_pose + cfg.action_scale * action
+        target = torch.maximum(torch.minimum(target, self.position_upper), self.position_lower)
         state, sensors = simulate(
             self.sim, self.state, self.target, target, self.params, self.delay_steps,
             self.substeps, self.cotangent_clip, self.cotangents,

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import torch
 
 from diffsim_trainer.checkpoint import load_checkpoint
@@ -34,6 +35,7 @@ from diffsim_trainer.rollout import (
     play,
     standing_state,
 )
+from policy_controller.bundle import load_bundle
 
 EVALUATION_DT = 0.0025  # s
 
@@ -89,7 +91,6 @@ SCENARIOS = (
 def evaluate(
     policy: Policy,
     contract: PolicyContract,
-    robot: Robot,
     make_step: Callable[[int], Step],
     dt: float,
     delay: float,
@@ -110,7 +111,7 @@ def evaluate(
     loop = ControlLoop(policy, contract, n)
     seconds = max(s.seconds for s in scenarios)
     records = list(
-        play(loop, make_step(n), standing_state(robot, n), command_at, seconds, dt, delay)
+        play(loop, make_step(n), standing_state(contract.robot, n), command_at, seconds, dt, delay)
     )
     arrays = (
         np.stack([getattr(r, name) for r in records]) for name in ("state", "sensors", "command")
@@ -129,8 +130,8 @@ def evaluate(
     return rows
 
 
-def policy_from_checkpoint(path: Path) -> tuple[Policy, PolicyContract, str]:
-    """The deterministic policy, its contract and the path of its robot description."""
+def policy_from_checkpoint(path: Path, robot: Robot | None) -> tuple[Policy, PolicyContract]:
+    """The deterministic policy and its contract; the robot is by default the one it names."""
     checkpoint = load_checkpoint(path)
     actor, config = checkpoint.actor(), checkpoint.config
 
@@ -138,26 +139,22 @@ def policy_from_checkpoint(path: Path) -> tuple[Policy, PolicyContract, str]:
         with torch.no_grad():
             return actor(torch.from_numpy(observation)).numpy()
 
-    pose = load_robot(config.robot).default_pose
+    robot = robot or load_robot(config.robot)
     contract = PolicyContract(
-        pose, config.env.action_scale, config.env.gait, config.sim.control_period
+        robot, config.env.action_scale, config.env.gait, config.sim.control_period
     )
-    return policy, contract, config.robot
+    return policy, contract
 
 
-def policy_from_bundle(path: Path) -> tuple[Policy, PolicyContract]:
+def policy_from_bundle(path: Path, robot: Robot) -> tuple[Policy, PolicyContract]:
     """The ONNX policy of a bundle and its contract."""
-    import onnxruntime
-    from policy_controller.bundle import load_bundle
-
     bundle = load_bundle(path)
     session = onnxruntime.InferenceSession(bundle.onnx, providers=["CPUExecutionProvider"])
     gait = GaitConfig(
-        frequency=bundle.gait.frequency, stand_command_threshold=bundle.gait.stand_command_threshold
+        frequency=bundle.gait.frequency,
+        stand_command_threshold=bundle.gait.stand_command_threshold,
     )
-    contract = PolicyContract(
-        np.array(bundle.default_pose), bundle.action.scale, gait, bundle.control_period
-    )
+    contract = PolicyContract(robot, bundle.action.scale, gait, bundle.control_period)
     return lambda observation: session.run(None, {"observation": observation})[0], contract
 
 
@@ -199,25 +196,27 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--format", choices=("table", "csv", "json"), default="table")
     args = parser.parse_args(argv)
     torch.set_num_threads(1)
-    if args.bundle is not None and args.robot is None:
-        parser.error("--bundle needs --robot, for example config/robot/anymal_d.yaml")
+    robot = load_robot(args.robot) if args.robot is not None else None
     if args.checkpoint is not None:
-        policy, contract, robot_path = policy_from_checkpoint(args.checkpoint)
+        policy, contract = policy_from_checkpoint(args.checkpoint, robot)
+    elif robot is None:
+        parser.error("--bundle needs --robot, for example config/robot/anymal_d.yaml")
     else:
-        policy, contract = policy_from_bundle(args.bundle)
-    robot = load_robot(args.robot or robot_path)
+        policy, contract = policy_from_bundle(args.bundle, robot)
 
     def make_step(num_envs: int) -> Step:
         if args.engine == "mujoco":
             from diffsim_trainer.mujoco_engine import MujocoEngine
 
-            return MujocoEngine(robot, num_envs, EVALUATION_DT, args.friction, args.payload)
-        return HardContactEngine(robot, num_envs, EVALUATION_DT, args.friction, args.payload)
+            return MujocoEngine(
+                contract.robot, num_envs, EVALUATION_DT, args.friction, args.payload
+            )
+        return HardContactEngine(
+            contract.robot, num_envs, EVALUATION_DT, args.friction, args.payload
+        )
 
     print(
-        format_rows(
-            evaluate(policy, contract, robot, make_step, EVALUATION_DT, args.delay), args.format
-        )
+        format_rows(evaluate(policy, contract, make_step, EVALUATION_DT, args.delay), args.format)
     )
     return 0
 

@@ -18,6 +18,19 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
+
+from diffsim_trainer.checkpoint import Checkpoint, CheckpointError, load_checkpoint
+from diffsim_trainer.config import EnvConfig
+from diffsim_trainer.networks import ACTION_SIZE, Actor
+from diffsim_trainer.observation import OBSERVATION_SIZE
+from diffsim_trainer.physics import load_robot
+from diffsim_trainer.rollout import (
+    ControlLoop,
+    HardContactEngine,
+    PolicyContract,
+    play,
+    standing_state,
+)
 from policy_controller.bundle import (
     ActionScaling,
     CommandRange,
@@ -33,19 +46,6 @@ from policy_controller.bundle import (
 )
 from policy_controller.observation import STANDARD_OBSERVATION
 from policy_controller.robot import load_robot_description
-
-from diffsim_trainer.checkpoint import Checkpoint, CheckpointError, load_checkpoint
-from diffsim_trainer.config import EnvConfig
-from diffsim_trainer.networks import ACTION_SIZE, Actor
-from diffsim_trainer.observation import OBSERVATION_SIZE
-from diffsim_trainer.physics import load_robot
-from diffsim_trainer.rollout import (
-    ControlLoop,
-    HardContactEngine,
-    PolicyContract,
-    play,
-    standing_state,
-)
 
 OPSET = 17
 PARITY_TOLERANCE = 1e-5
@@ -154,7 +154,7 @@ def record_golden(
 ) -> Golden:
     """Every eighth control step of short walks in hard contact, standing included."""
     robot = load_robot(robot_path)
-    contract = PolicyContract(robot.default_pose, config.action_scale, config.gait, control_period)
+    contract = PolicyContract(robot, config.action_scale, config.gait, control_period)
 
     def policy(observation: np.ndarray) -> np.ndarray:
         return actor(torch.from_numpy(observation)).numpy()

@@ -28,10 +28,10 @@ Step = Callable[
 
 @dataclass(frozen=True)
 class PolicyContract:
-    """What a policy needs around it: default_pose [12] rad, action_scale rad, gait clock,
-    control_period s."""
+    """What a policy needs around it: default pose and limits of the joint targets (both of the
+    robot), action_scale rad, gait clock, control_period s."""
 
-    default_pose: np.ndarray
+    robot: Robot
     action_scale: float
     gait: GaitConfig
     control_period: float
@@ -56,8 +56,11 @@ class ControlLoop:
     """Holds phase and previous action of N robots; `decide` is one control step."""
 
     def __init__(self, policy: Policy, contract: PolicyContract, num_envs: int) -> None:
-        self.policy, self.contract = policy, contract
-        self.default_pose = torch.tensor(np.asarray(contract.default_pose), dtype=torch.float32)
+        self.policy, self.contract, robot = policy, contract, contract.robot
+        self.default_pose, self.position_lower, self.position_upper = (
+            torch.tensor(np.asarray(values), dtype=torch.float32)
+            for values in (robot.default_pose, robot.position_lower, robot.position_upper)
+        )
         self.phase = torch.zeros(num_envs)
         self.previous_action = torch.zeros(num_envs, ACTION_SIZE)
 
@@ -73,6 +76,7 @@ class ControlLoop:
         )
         action = torch.as_tensor(self.policy(observation.numpy())).clamp(-1.0, 1.0)
         target = self.default_pose + c.action_scale * action
+        target = torch.maximum(torch.minimum(target, self.position_upper), self.position_lower)
         arrays = (state_t, command_t, phase, self.previous_action, observation, action, target)
         self.previous_action = action
         self.phase = obs.advance_phase(phase, moving, c.gait, c.control_period)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from diffsim_trainer.config import TrainConfig, config_from_dict
 
 ROBOT = Path(__file__).parents[4] / "config" / "robot" / "anymal_d.yaml"

@@ -3,6 +3,7 @@ cotangents."""
 
 import pytest
 import torch
+
 from diffsim_trainer.autograd import CotangentMonitor, simulate
 from diffsim_trainer.physics import ContactModel, Simulator, load_robot
 

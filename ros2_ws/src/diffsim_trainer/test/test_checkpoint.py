@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from rich.console import Console
+
 from diffsim_trainer.checkpoint import (
     CheckpointError,
     load_checkpoint,
@@ -9,7 +11,6 @@ from diffsim_trainer.checkpoint import (
     save_checkpoint,
 )
 from diffsim_trainer.train import CHECKPOINT_NAME, LOG_NAME, build_trainer, train
-from rich.console import Console
 
 
 def losses(shac, iterations: int) -> list[float]:

@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+
 from diffsim_trainer.config import ConfigError, TrainConfig, config_from_dict, load_config
 
 MINIMAL = {"robot": "robot.yaml", "iterations": 3}

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+
 from diffsim_trainer.env import LocomotionEnv
 from diffsim_trainer.observation import is_moving
 from diffsim_trainer.physics import ContactModel, Simulator, load_robot

@@ -6,6 +6,7 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+
 from diffsim_trainer.checkpoint import load_checkpoint, save_checkpoint
 from diffsim_trainer.export import ExportError, check_parity, export_bundle, export_onnx
 from diffsim_trainer.networks import Actor

@@ -2,6 +2,7 @@
 simulator's gradient they could not."""
 
 import pytest
+
 from diffsim_trainer.train import build_trainer
 
 

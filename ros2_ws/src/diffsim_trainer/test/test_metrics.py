@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from diffsim_trainer.metrics import Trajectory, has_fallen, measure, swing_apexes
 
 DT = 0.01

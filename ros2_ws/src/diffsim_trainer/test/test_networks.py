@@ -1,6 +1,7 @@
 """Running normaliser and networks."""
 
 import torch
+
 from diffsim_trainer.networks import Actor, Critic, RunningNorm
 
 

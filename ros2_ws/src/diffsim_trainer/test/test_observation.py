@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+
 from diffsim_trainer import observation as obs
 from diffsim_trainer.config import GaitConfig, NoiseConfig
 

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+
 from diffsim_trainer.config import GaitConfig, RewardConfig
 from diffsim_trainer.reward import (
     TERM_NAMES,

@@ -18,6 +18,7 @@ TD(lambda) targets, backwards from G_3 = V'_2 = 40:
 
 import pytest
 import torch
+
 from diffsim_trainer.shac import actor_loss, td_lambda_targets
 
 
