@@ -48,7 +48,7 @@ class CommandConfig:
     upper: tuple[float, float, float] = (1.0, 0.6, 1.0)
     zero_fraction: float = 0.2  # share of commands that ask to stand still
     single_axis_fraction: float = 0.3  # share of commands with only one axis non-zero
-    resample_probability: float = 0.006  # per control step
+    resample_probability: float = 0.012  # per control step
 
 
 @dataclass(frozen=True)
@@ -100,15 +100,17 @@ class RewardConfig:
     roll_pitch_rate: float = 0.05
     orientation: float = 2.0
     base_height: float = 20.0  # 1/m^2
-    base_height_target: float = 0.56  # m
+    base_height_target: float = 0.57  # m
     action_rate: float = 0.02
     action_magnitude: float = 0.02
     torque: float = 2.5e-5  # 1/(N m)^2
+    torque_excess: float = 1.0e-3  # times the square of the excess over torque_soft_limit
+    torque_soft_limit: float = 60.0  # N m
     joint_speed: float = 0.05  # times the square of the excess over joint_speed_limit
     joint_speed_limit: float = 6.0  # rad/s
     stand_joint_speed: float = 0.02  # on the squared joint speed, zero command only
     stand_base_speed: float = 1.0  # on the squared base speed, zero command only
-    stand_pose: float = 0.2  # on |q - default|^2, zero command only
+    stand_pose: float = 1.0  # on |q - default|^2, zero command only
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ class ShacConfig:
     target_critic_smoothing: float = 0.9  # share kept of the old target critic at each iteration
     noise_start: float = 0.3  # standard deviation of the exploration noise before tanh ...
     noise_end: float = 0.1  # ... decaying linearly to this
-    hidden_sizes: tuple[int, ...] = (256, 128, 64)
+    hidden_sizes: tuple[int, ...] = (128, 64, 32)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import dataclasses
 import io
 import json
 import sys
@@ -24,11 +23,11 @@ import torch
 
 from diffsim_trainer.checkpoint import load_checkpoint
 from diffsim_trainer.config import GaitConfig
+from diffsim_trainer.engines import HardContactEngine
 from diffsim_trainer.metrics import Trajectory, measure
 from diffsim_trainer.physics import Robot, load_robot
 from diffsim_trainer.rollout import (
     ControlLoop,
-    HardContactEngine,
     Policy,
     PolicyContract,
     Step,
@@ -40,51 +39,70 @@ from policy_controller.bundle import load_bundle
 EVALUATION_DT = 0.0025  # s
 
 
+Command = tuple[float, float, float]  # v_x m/s, v_y m/s, yaw rate rad/s
+STAND: Command = (0.0, 0.0, 0.0)
+
+
 @dataclass(frozen=True)
 class Scenario:
-    """A command held from `lead_seconds` to `seconds`; before that `lead_command`. Metrics start
-    `settle` s after the change."""
+    """Commands by time: each entry of `script` holds from its time (s) until the next. Metrics of
+    tracking, standing and gait start at `measured_from` s."""
 
     name: str
-    command: tuple[float, float, float]
-    lead_command: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    lead_seconds: float = 0.0
+    script: tuple[tuple[float, Command], ...]
     seconds: float = 8.0
-    settle: float = 2.0
+    measured_from: float = 2.0
+
+    def command_at(self, time: float) -> Command:
+        return [command for start, command in self.script if start <= time + 1e-9][-1]
+
+
+def hold(name: str, command: Command, seconds: float = 8.0) -> Scenario:
+    return Scenario(name, ((0.0, command),), seconds)
+
+
+def change(name: str, first: Command, at: float, then: Command, seconds: float) -> Scenario:
+    """Judged from 2 s after the change."""
+    return Scenario(name, ((0.0, first), (at, then)), seconds, at + 2.0)
+
+
+def wander(seed: int, seconds: float = 30.0) -> Scenario:
+    """A new random command every 0.5 to 2.5 s, a quarter of them zero: who falls here falls later."""
+    rng = np.random.default_rng(seed)
+    script, time = [], 0.0
+    while time < seconds:
+        command = rng.uniform((-0.8, -0.5, -0.8), (0.8, 0.5, 0.8)) * (rng.random() > 0.25)
+        script.append((time, tuple(command.tolist())))
+        time += rng.uniform(0.5, 2.5)
+    return Scenario(f"wander {seed}", tuple(script), seconds)
 
 
 SCENARIOS = (
-    Scenario("stand", (0.0, 0.0, 0.0), seconds=12.0),
-    Scenario("forward 0.3", (0.3, 0.0, 0.0)),
-    Scenario("forward 0.8", (0.8, 0.0, 0.0)),
-    Scenario("forward 1.0", (1.0, 0.0, 0.0)),
-    Scenario("back 0.3", (-0.3, 0.0, 0.0)),
-    Scenario("back 0.8", (-0.8, 0.0, 0.0)),
-    Scenario("left 0.2", (0.0, 0.2, 0.0)),
-    Scenario("left 0.5", (0.0, 0.5, 0.0)),
-    Scenario("right 0.2", (0.0, -0.2, 0.0)),
-    Scenario("right 0.5", (0.0, -0.5, 0.0)),
-    Scenario("turn left 0.3", (0.0, 0.0, 0.3)),
-    Scenario("turn left 0.8", (0.0, 0.0, 0.8)),
-    Scenario("turn right 0.3", (0.0, 0.0, -0.3)),
-    Scenario("turn right 0.8", (0.0, 0.0, -0.8)),
-    Scenario("curve", (0.6, 0.0, 0.6)),
-    Scenario("diagonal", (0.5, 0.4, 0.0)),
-    Scenario("diagonal back", (-0.5, -0.4, 0.0)),
-    Scenario("combined", (0.5, -0.3, -0.6)),
-    Scenario("slow", (0.1, 0.0, 0.0)),
-    Scenario("stop", (0.0, 0.0, 0.0), lead_command=(0.8, 0.0, 0.0), lead_seconds=4.0, seconds=16.0),
-    Scenario(
-        "stop turning",
-        (0.0, 0.0, 0.0),
-        lead_command=(0.0, 0.3, 0.8),
-        lead_seconds=4.0,
-        seconds=16.0,
-    ),
-    Scenario("start", (0.6, 0.0, 0.0), lead_seconds=3.0, seconds=10.0),
-    Scenario(
-        "reverse", (-0.6, 0.0, 0.0), lead_command=(0.6, 0.0, 0.0), lead_seconds=4.0, seconds=10.0
-    ),
+    hold("stand", STAND, 12.0),
+    hold("slow", (0.1, 0.0, 0.0)),
+    hold("forward 0.3", (0.3, 0.0, 0.0)),
+    hold("forward 0.8", (0.8, 0.0, 0.0)),
+    hold("forward 1.0", (1.0, 0.0, 0.0)),
+    hold("back 0.3", (-0.3, 0.0, 0.0)),
+    hold("back 0.8", (-0.8, 0.0, 0.0)),
+    hold("left 0.2", (0.0, 0.2, 0.0)),
+    hold("left 0.5", (0.0, 0.5, 0.0)),
+    hold("right 0.2", (0.0, -0.2, 0.0)),
+    hold("right 0.5", (0.0, -0.5, 0.0)),
+    hold("turn left 0.3", (0.0, 0.0, 0.3)),
+    hold("turn left 0.8", (0.0, 0.0, 0.8)),
+    hold("turn right 0.3", (0.0, 0.0, -0.3)),
+    hold("turn right 0.8", (0.0, 0.0, -0.8)),
+    hold("curve", (0.6, 0.0, 0.6)),
+    hold("diagonal", (0.5, 0.4, 0.0)),
+    hold("diagonal back", (-0.5, -0.4, 0.0)),
+    hold("combined", (0.5, -0.3, -0.6)),
+    *(change(f"stop at {t}", (0.8, 0.0, 0.0), t, STAND, 14.0) for t in (3.0, 3.1, 3.2, 3.3, 3.4)),
+    change("stop turning", (0.0, 0.3, 0.8), 3.0, STAND, 14.0),
+    change("stop backing", (-0.8, 0.0, 0.0), 3.0, STAND, 14.0),
+    change("start", STAND, 3.0, (0.6, 0.0, 0.0), 10.0),
+    change("reverse", (0.6, 0.0, 0.0), 4.0, (-0.6, 0.0, 0.0), 10.0),
+    *(wander(seed) for seed in range(8)),
 )
 
 
@@ -98,36 +116,21 @@ def evaluate(
 ) -> list[dict[str, float | str]]:
     """One dict of metrics per scenario (keys: see metrics.measure). `make_step(num_envs)` builds
     the simulator."""
-    n = len(scenarios)
-    final, lead = (
-        np.array([getattr(s, name) for s in scenarios], dtype=np.float32)
-        for name in ("command", "lead_command")
-    )
-    lead_seconds = np.array([s.lead_seconds for s in scenarios])[:, None]
 
     def command_at(time: float) -> np.ndarray:
-        return np.where(time < lead_seconds - 1e-9, lead, final)
+        return np.array([s.command_at(time) for s in scenarios], dtype=np.float32)
 
+    n = len(scenarios)
     loop = ControlLoop(policy, contract, n)
+    start = standing_state(contract.robot, n)
     seconds = max(s.seconds for s in scenarios)
-    records = list(
-        play(loop, make_step(n), standing_state(contract.robot, n), command_at, seconds, dt, delay)
-    )
-    arrays = (
-        np.stack([getattr(r, name) for r in records]) for name in ("state", "sensors", "command")
-    )
+    records = list(play(loop, make_step(n), start, command_at, seconds, dt, delay))
+    arrays = (np.stack([getattr(r, x) for r in records]) for x in ("state", "sensors", "command"))
     everything = Trajectory(dt, *arrays)
-    rows: list[dict[str, float | str]] = []
-    for i, scenario in enumerate(scenarios):
-        own = everything.robot(i)
-        end = round(scenario.seconds / dt)
-        own = dataclasses.replace(
-            own, state=own.state[:end], sensors=own.sensors[:end], command=own.command[:end]
-        )
-        rows.append(
-            {"scenario": scenario.name} | measure(own, scenario.lead_seconds + scenario.settle)
-        )
-    return rows
+    return [
+        {"scenario": s.name} | measure(everything.part(i, s.seconds), s.measured_from)
+        for i, s in enumerate(scenarios)
+    ]
 
 
 def policy_from_checkpoint(path: Path, robot: Robot | None) -> tuple[Policy, PolicyContract]:
@@ -205,15 +208,8 @@ def main(argv: list[str] | None = None) -> int:
         policy, contract = policy_from_bundle(args.bundle, robot)
 
     def make_step(num_envs: int) -> Step:
-        if args.engine == "mujoco":
-            from diffsim_trainer.mujoco_engine import MujocoEngine
-
-            return MujocoEngine(
-                contract.robot, num_envs, EVALUATION_DT, args.friction, args.payload
-            )
-        return HardContactEngine(
-            contract.robot, num_envs, EVALUATION_DT, args.friction, args.payload
-        )
+        engine = HardContactEngine
+        return engine(contract.robot, num_envs, EVALUATION_DT, args.friction, args.payload)
 
     print(
         format_rows(evaluate(policy, contract, make_step, EVALUATION_DT, args.delay), args.format)

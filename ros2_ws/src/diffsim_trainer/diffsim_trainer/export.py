@@ -21,12 +21,12 @@ import torch
 
 from diffsim_trainer.checkpoint import Checkpoint, CheckpointError, load_checkpoint
 from diffsim_trainer.config import EnvConfig
+from diffsim_trainer.engines import HardContactEngine
 from diffsim_trainer.networks import ACTION_SIZE, Actor
 from diffsim_trainer.observation import OBSERVATION_SIZE
 from diffsim_trainer.physics import load_robot
 from diffsim_trainer.rollout import (
     ControlLoop,
-    HardContactEngine,
     PolicyContract,
     play,
     standing_state,

@@ -29,15 +29,13 @@ class Trajectory:
 
     def after(self, seconds: float) -> Trajectory:
         start = round(seconds / self.dt)
-        return Trajectory(self.dt, self.state[start:], self.sensors[start:], self.command[start:])
+        return Trajectory(self.dt, *(x[start:] for x in (self.state, self.sensors, self.command)))
 
-    def robot(self, i: int) -> Trajectory:
-        return Trajectory(
-            self.dt,
-            self.state[:, i : i + 1],
-            self.sensors[:, i : i + 1],
-            self.command[:, i : i + 1],
-        )
+    def part(self, robot: int, seconds: float) -> Trajectory:
+        """The first `seconds` of one robot (N = 1)."""
+        end, one = round(seconds / self.dt), slice(robot, robot + 1)
+        arrays = (self.state, self.sensors, self.command)
+        return Trajectory(self.dt, *(x[:end, one] for x in arrays))
 
 
 def has_fallen(state: np.ndarray) -> np.ndarray:
@@ -50,10 +48,10 @@ def has_fallen(state: np.ndarray) -> np.ndarray:
     return ~good.all(0)
 
 
-def measure(trajectory: Trajectory, settle: float) -> dict[str, float]:
+def measure(trajectory: Trajectory, measured_from: float) -> dict[str, float]:
     """All metrics of ONE robot (N = 1). Falls, penetration, joint speed and torque count from the
-    start, the rest after `settle` s."""
-    settled = trajectory.after(settle)
+    start, the rest from `measured_from` s."""
+    settled = trajectory.after(measured_from)
     metrics = {"fallen": float(has_fallen(trajectory.state)[0])}
     metrics |= _tracking(settled) | _standing(settled) | _gait(settled) | _effort(trajectory)
     return {name: float(value) for name, value in metrics.items()}

@@ -38,6 +38,7 @@ TERM_NAMES = (
     "action_rate",
     "action_magnitude",
     "torque",
+    "torque_excess",
     "joint_speed",
     "stand_joint_speed",
     "stand_base_speed",
@@ -60,6 +61,7 @@ def compute_reward(
     at the time of `state`."""
     moving = is_moving(command, gait)
     standing = (~moving).to(state.dtype)
+    motor_torque = sensors[:, :, 0:3].flatten(1)
     c = config
     terms = {
         "alive": torch.full_like(phase, c.alive),
@@ -81,9 +83,9 @@ def compute_reward(
         "base_height": -c.base_height * (state[:, 2] - c.base_height_target).square(),
         "action_rate": -c.action_rate * square_norm(action - previous_action),
         "action_magnitude": -c.action_magnitude * square_norm(action),
-        "torque": -c.torque * square_norm(sensors[:, :, 0:3].flatten(1)),
-        "joint_speed": -c.joint_speed
-        * square_norm((state[:, 25:37].abs() - c.joint_speed_limit).clamp(min=0.0)),
+        "torque": -c.torque * square_norm(motor_torque),
+        "torque_excess": -c.torque_excess * square_excess(motor_torque, c.torque_soft_limit),
+        "joint_speed": -c.joint_speed * square_excess(state[:, 25:37], c.joint_speed_limit),
         "stand_joint_speed": -c.stand_joint_speed * standing * square_norm(state[:, 25:37]),
         "stand_base_speed": -c.stand_base_speed * standing * square_norm(state[:, 7:13]),
         "stand_pose": -c.stand_pose * standing * square_norm(state[:, 13:25] - default_pose),
@@ -94,6 +96,11 @@ def compute_reward(
 
 def square_norm(x: torch.Tensor) -> torch.Tensor:
     return x.square().sum(1)
+
+
+def square_excess(x: torch.Tensor, limit: float) -> torch.Tensor:
+    """Squared amount by which |x| exceeds the limit, summed [N]."""
+    return square_norm((x.abs() - limit).clamp(min=0.0))
 
 
 def tracking(error: torch.Tensor, weight: float, tail: float, width: float) -> torch.Tensor:
