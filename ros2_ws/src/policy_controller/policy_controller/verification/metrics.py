@@ -94,12 +94,13 @@ class Metrics:
 
 
 def measure(recording: Recording, scenario: Scenario, limits: RobotLimits, kinematics: FootKinematics) -> Metrics:
-    """Measure a recording of `scenario`. The recording may have ended early: marks name the segments that were completed."""
+    """Measure a recording of `scenario`. The recording may have ended early; only completed segments are measured."""
     state = recording.state
     segments = {segment.name: segment for segment in scenario.segments}
+    completed = [mark for mark in recording.marks if mark.completed]
     tracking = [
         window(state.stamp, mark.steady, mark.end)
-        for mark in recording.marks
+        for mark in completed
         if segments[mark.name].measure is Measure.TRACKING
     ]
     velocity = kinematics.contact_velocity(
@@ -111,10 +112,10 @@ def measure(recording: Recording, scenario: Scenario, limits: RobotLimits, kinem
     )
     run = window(state.stamp, recording.origin, int(state.stamp[-1]) + 1)
     return Metrics(
-        segments=tuple(_segment(recording, mark, segments[mark.name]) for mark in recording.marks),
+        segments=tuple(_segment(recording, mark, segments[mark.name]) for mark in completed),
         segments_planned=len(scenario.segments),
         feet=measure_gait(recording.foot_names, state, velocity, tracking),
-        penetration=tuple(np.maximum(0.0, -state.foot_position[run, :, 2].min(axis=0)).tolist()),
+        penetration=tuple(np.maximum(-state.foot_position[run, :, 2].min(axis=0), 0.0).tolist()),
         foot_model_error=_foot_model_error(recording, kinematics, run),
         joints=_joints(recording, limits, run),
         timing=measure_timing(recording, scenario.targets.period_tolerance),

@@ -72,6 +72,16 @@ class Mark:
     start: int  # the motion state was reached; the duration counts from here
     steady: int  # the settling time is over
     end: int
+    completed: bool  # False: the run failed in this segment, at `end`
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a run ended before its last segment."""
+
+    segment: str
+    reason: str
+    detail: str  # reason codes, or the end of a log
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,22 @@ RECORDED_SHARE = 0.95
 """Least share of the run that must have been recorded. With more missing, the other numbers prove nothing."""
 
 
+def quantity(value: float, unit: str) -> str:
+    """A value in SI units as a person reads it: lengths in mm, durations in ms, shares in percent."""
+    if value != value:
+        return "not measured"
+    value += 0.0  # no minus sign on zero
+    if unit == "m":
+        return f"{1e3 * value:.1f} mm"
+    if unit == "s":
+        return f"{1e3 * value:.2f} ms"
+    if unit == "share":
+        return f"{100.0 * value:.1f} %"
+    if unit == "":
+        return f"{value:g}"
+    return f"{value:.3f} {unit}"
+
+
 @dataclass(frozen=True)
 class Check:
     """One limit against one number."""
@@ -20,7 +36,7 @@ class Check:
     title: str
     value: float  # NaN: could not be measured, which never passes
     limit: float
-    unit: str
+    unit: str  # SI; "share" for a ratio to 1; empty for a count
     upper: bool  # True: value must not exceed the limit; False: must reach it
     decides: bool  # False: reported, does not change the verdict
     where: str  # segment or foot that gave the value
@@ -86,17 +102,17 @@ def judge(metrics: Metrics, scenario: Scenario) -> Verdict:
         apex = [(foot.swing_apex, foot.name) for foot in metrics.feet]
         duty = [(foot.duty_factor, foot.name) for foot in metrics.feet]
         check("swing_apex", "Swing apex, median", _worst(apex, min), limits.swing_apex, "m", upper=False)
-        check("duty_factor", "Duty factor", _worst(duty, max), limits.duty_factor, "")
+        check("duty_factor", "Duty factor", _worst(duty, max), limits.duty_factor, "share")
     depth = [(value, foot.name) for value, foot in zip(metrics.penetration, metrics.feet, strict=True)]
     check("penetration", "Foot penetration, deepest", _worst(depth, max), limits.penetration, "m")
-    check("recorded", "Recorded share of the run", (metrics.recorded_share, ""), RECORDED_SHARE, "", upper=False)
+    check("recorded", "Recorded share of the run", (metrics.recorded_share, ""), RECORDED_SHARE, "share", upper=False)
 
     timing = metrics.timing
     if moves:
         slip = [(foot.stance_slip, foot.name) for foot in metrics.feet]
         check("stance_slip", "Stance slip, mean", _worst(slip, max), targets.stance_slip, "m/s", decides=False)
     check("period_share", f"Control periods within ±{timing.period_tolerance * 1e3:g} ms", (timing.period_share, ""),
-          targets.period_share, "", upper=False, decides=False)
+          targets.period_share, "share", upper=False, decides=False)
     check("tick_duration", "Control tick, 99th percentile", (timing.tick.p99, ""), targets.tick_duration, "s",
           decides=False)
     return Verdict(tuple(rows))

@@ -111,7 +111,7 @@ def recording(scenario) -> Recording:
     marks, begin = [], START
     for segment in scenario.segments:
         end = begin + round(segment.duration * 1e9)
-        marks.append(Mark(segment.name, begin, begin, begin + round(segment.settle * 1e9), end))
+        marks.append(Mark(segment.name, begin, begin, begin + round(segment.settle * 1e9), end, True))
         begin = end
     total = scenario.duration
     stamp = START + (np.arange(round(total * RATE)) * 1e9 / RATE).astype(np.int64)

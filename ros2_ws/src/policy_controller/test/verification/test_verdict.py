@@ -85,7 +85,8 @@ def gap(recording):
 
 
 def cut_short(recording):
-    return replace(recording, marks=recording.marks[:-1])
+    *marks, last = recording.marks
+    return replace(recording, marks=(*marks, replace(last, completed=False)))
 
 
 CASES = {

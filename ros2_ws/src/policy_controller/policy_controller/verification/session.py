@@ -1,0 +1,106 @@
+"""Session: everything one run needs, started and taken down again: a ROS domain of its own, the nodes, the runner."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import rclpy
+from domain_coordinator import domain_id
+from rclpy.signals import SignalHandlerOptions
+
+from policy_controller.bundle import PolicyBundle
+from policy_controller.state import FOOT_NAMES, JOINT_NAMES
+from policy_controller.verification.processes import NodeCommand, NodeProcesses
+from policy_controller.verification.recorder import Topics
+from policy_controller.verification.recording import Failure, Recording
+from policy_controller.verification.runner import Look, Runner, RunFailedError
+from policy_controller.verification.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is run against what."""
+
+    bundle_path: Path
+    bundle: PolicyBundle
+    robot_path: Path
+    scenario: Scenario
+    lockstep: bool  # simulated time that waits for the controller, instead of real time
+    seed: int
+
+    def nodes(self) -> tuple[NodeCommand, ...]:
+        """Command lines of the robot and of the controller."""
+        shared = {"robot": self.robot_path.resolve(), "lockstep": str(self.lockstep).lower()}
+        robot = shared | {"control_period": self.bundle.control_period, "seed": self.seed}
+        controller = shared | {"bundle": self.bundle_path.resolve()}
+        return (
+            NodeCommand("robot", _python_node("anymal_bridge.sim_node", robot)),
+            NodeCommand("controller", _python_node("policy_controller.node", controller)),
+        )
+
+
+class Watcher(Protocol):
+    """Who is told how the session goes on."""
+
+    def on_stage(self, text: str) -> None:
+        """A new stage has begun: starting, reading, ..."""
+
+    def on_look(self, look: Look) -> None:
+        """About ten times a second while the scenario runs."""
+
+    def on_progress(self, share: float) -> None:
+        """Share of the present stage that is done."""
+
+
+def record_run(setup: Setup, log_directory: Path, watcher: Watcher) -> tuple[Recording, Failure | None]:
+    """Start the nodes, run the scenario, stop the nodes, return what was recorded.
+
+    Raises RunFailedError, OperatorError or NodeDiedError if the run could not begin; what goes wrong later is the Failure.
+    """
+    with _own_domain(), NodeProcesses(setup.nodes(), log_directory, os.environ) as processes:
+        rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # Ctrl-C stays a KeyboardInterrupt
+        node = rclpy.create_node("footlight_verification")
+        runner = Runner(node, Topics(), setup.scenario, processes, watcher.on_look)
+        try:
+            watcher.on_stage("Starting the robot and the controller")
+            runner.bring_up()
+            if runner.bundle != setup.bundle.sha256:
+                raise RunFailedError(
+                    f"the controller runs bundle {runner.bundle[:12]}, {setup.bundle_path} is {setup.bundle.sha256[:12]}; "
+                    "give both the same bundle"
+                )
+            watcher.on_stage("Running the scenario")
+            outcome = runner.run()
+        finally:
+            runner.close()
+            node.destroy_node()
+            rclpy.shutdown()
+    watcher.on_stage("Reading the recording")
+    recording = outcome.recorder.decode(
+        JOINT_NAMES, FOOT_NAMES, setup.bundle.control_period, outcome.marks, watcher.on_progress
+    )
+    return recording, outcome.failure
+
+
+@contextmanager
+def _own_domain() -> Iterator[None]:
+    """A ROS domain that nobody else on this computer uses, not visible from outside of it, for this process and its children."""
+    with domain_id() as domain:
+        before = dict(os.environ)
+        os.environ |= {"ROS_DOMAIN_ID": str(domain), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+        try:
+            yield
+        finally:
+            os.environ.clear()
+            os.environ |= before
+
+
+def _python_node(module: str, parameters: dict[str, object]) -> tuple[str, ...]:
+    options = [part for name, value in parameters.items() for part in ("-p", f"{name}:={value}")]
+    return (sys.executable, "-m", module, "--ros-args", *options)
