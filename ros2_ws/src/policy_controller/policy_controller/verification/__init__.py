@@ -1,7 +1,8 @@
 """Drive the real nodes over ROS, record, measure, judge, report.
 
-Everything here talks to the nodes through the topics and services of the robot and of the controller, and imports neither: the
-same code can watch a simulated robot or a tethered one. Reading order::
+Everything here talks to the nodes through the topics and services of the robot and of the
+controller, and imports neither: the same code can watch a simulated robot or a tethered one.
+Reading order::
 
     scenario   what is commanded, and which limits decide        (pure)
     recording  what was recorded, as arrays                      (pure)

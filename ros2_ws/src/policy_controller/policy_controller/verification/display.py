@@ -26,7 +26,9 @@ class Display:
         self._console, self._scenario = console, scenario
         self._look: Look | None = None
         self._stage, self._share = "", 0.0
-        self._live = Live(console=console, refresh_per_second=8, transient=True, get_renderable=self._render)
+        self._live = Live(
+            console=console, refresh_per_second=8, transient=True, get_renderable=self._render
+        )
 
     def __enter__(self) -> Display:
         if self._console.is_terminal:
@@ -34,7 +36,10 @@ class Display:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._live.stop()
 
@@ -61,55 +66,88 @@ class Display:
             self._look = None
         self._console.print(
             Text.assemble(
-                ("  ✓ " if look else "  · ", "green" if look else "dim"), f"{last.segment.name:<12}",
-                ("  command ", "dim"), _triple(last.segment.command),
-                ("  measured at its end ", "dim"), _triple(last.velocity),
+                ("  ✓ " if look else "  · ", "green" if look else "dim"),
+                f"{last.segment.name:<12}",
+                ("  command ", "dim"),
+                _triple(last.segment.command),
+                ("  measured at its end ", "dim"),
+                _triple(last.velocity),
                 ("  " + last.motion_state.upper().replace("_", " "), "cyan"),
             )
         )
 
     def _done(self, look: Look) -> float:
-        return sum(s.duration for s in self._scenario.segments[: look.index]) + min(look.elapsed, look.segment.duration)
+        return sum(s.duration for s in self._scenario.segments[: look.index]) + min(
+            look.elapsed, look.segment.duration
+        )
 
     def _render(self) -> Group | Text:
         look = self._look
-        bar = ProgressBar(total=1.0, completed=self._share, width=46, pulse=look is None and self._share == 0.0)
+        bar = ProgressBar(
+            total=1.0, completed=self._share, width=46, pulse=look is None and self._share == 0.0
+        )
         if look is None:
             return Group(Text(f"  {self._stage} …"), bar)
         return Panel(
             Group(
                 _segment_line(look.segment, look),
-                Text.assemble(("commanded  ", "dim"), _triple(look.segment.command), ("   m/s, m/s, rad/s", "dim")),
+                Text.assemble(
+                    ("commanded  ", "dim"),
+                    _triple(look.segment.command),
+                    ("   m/s, m/s, rad/s", "dim"),
+                ),
                 Text.assemble(("measured   ", "dim"), _triple(look.velocity)),
                 Text.assemble(
-                    ("state      ", "dim"), (look.motion_state.upper().replace("_", " "), "cyan"),
-                    ("   guards  ", "dim"), (", ".join(look.reasons) or "none tripped", "red" if look.reasons else "green"),
+                    ("state      ", "dim"),
+                    (look.motion_state.upper().replace("_", " "), "cyan"),
+                    ("   guards  ", "dim"),
+                    (", ".join(look.reasons) or "none tripped", "red" if look.reasons else "green"),
                 ),
                 bar,
             ),
-            title=f"{self._scenario.name}: segment {look.index + 1} of {len(self._scenario.segments)}",
+            title=f"{self._scenario.name}: {look.index + 1} of {len(self._scenario.segments)}",
             title_align="left",
             width=76,
         )
 
 
-def print_result(console: Console, verdict: Verdict, metrics: Metrics, failure: Failure | None) -> None:
+def print_result(
+    console: Console, verdict: Verdict, metrics: Metrics, failure: Failure | None
+) -> None:
     """Limits table, timing, and what went wrong."""
-    table = Table(title="Limits", title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
-    for head, side in (("", "left"), ("measured", "right"), ("limit", "right"), ("margin", "right"), ("where", "left"), ("", "left")):
+    table = Table(
+        title="Limits",
+        title_justify="left",
+        title_style="bold",
+        header_style="dim",
+        box=None,
+        pad_edge=False,
+    )
+    for head, side in (
+        ("", "left"),
+        ("measured", "right"),
+        ("limit", "right"),
+        ("margin", "right"),
+        ("where", "left"),
+        ("", "left"),
+    ):
         table.add_column(head, justify=side)
     for check in verdict.checks:
         table.add_row(*_row(check))
     console.print(table)
     timing = metrics.timing
     console.print(
-        f"[dim]Timing[/dim]  period p50 {1e3 * timing.period.p50:.2f}, p99 {1e3 * timing.period.p99:.2f}, max "
-        f"{1e3 * timing.period.max:.2f} ms;  tick p50 {1e3 * timing.tick.p50:.2f}, p99 {1e3 * timing.tick.p99:.2f} ms;  "
-        f"state to command p50 {1e3 * timing.latency.p50:.2f}, p99 {1e3 * timing.latency.p99:.2f} ms;  "
-        f"{timing.overruns} overruns"
+        f"[dim]Timing[/]  period p50 {_ms(timing.period.p50)}, p99 {_ms(timing.period.p99)}, "
+        f"max {_ms(timing.period.max)};  tick p50 {_ms(timing.tick.p50)}, "
+        f"p99 {_ms(timing.tick.p99)};  state to command p50 {_ms(timing.latency.p50)}, "
+        f"p99 {_ms(timing.latency.p99)} ms;  {timing.overruns} overruns",
+        highlight=False,
     )
     if failure:
-        console.print(f"[bold red]Ended early in segment '{failure.segment}':[/] {failure.reason}", highlight=False)
+        console.print(
+            f"[bold red]Ended early in segment '{failure.segment}':[/] {failure.reason}",
+            highlight=False,
+        )
         print_detail(console, failure.detail)
     for event in (*metrics.falls, *metrics.guard_trips):
         console.print(f"[red]{event.time:.2f} s, {event.segment}:[/] {event.what}", highlight=False)
@@ -122,23 +160,37 @@ def print_detail(console: Console, detail: str) -> None:
 
 
 def _segment_line(segment: Segment, look: Look) -> Text:
-    waiting = f"waiting for {segment.reach.upper()}" if segment.reach and look.elapsed == 0.0 else ""
+    waiting = (
+        f"waiting for {segment.reach.upper()}" if segment.reach and look.elapsed == 0.0 else ""
+    )
     timer = waiting or f"{min(look.elapsed, segment.duration):4.1f} of {segment.duration:.1f} s"
     return Text.assemble((f"{segment.name:<16}", "bold"), (timer, "dim"))
 
 
 def _row(check: Check) -> tuple[str, ...]:
     sign = "=" if check.limit == 0.0 else "≤" if check.upper else "≥"
-    margin = "" if check.margin is None or check.unit == "" or check.margin != check.margin else f"{100.0 * check.margin:+.0f} %"
+    margin = (
+        ""
+        if check.margin is None or check.unit == "" or check.margin != check.margin
+        else f"{100.0 * check.margin:+.0f} %"
+    )
     if check.decides:
         word = "[green]PASS[/]" if check.passed else "[bold red]FAIL[/]"
     else:
         word = "[dim]target met[/]" if check.passed else "[yellow]target not met[/]"
     return (
-        check.title, quantity(check.value, check.unit), f"{sign} {quantity(check.limit, check.unit)}", margin,
-        f"[dim]{check.where}[/]", word,
+        check.title,
+        quantity(check.value, check.unit),
+        f"{sign} {quantity(check.limit, check.unit)}",
+        margin,
+        f"[dim]{check.where}[/]",
+        word,
     )
 
 
 def _triple(values: Sequence[float]) -> str:
     return "  ".join(f"{value:+.2f}" for value in values)
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.2f}"

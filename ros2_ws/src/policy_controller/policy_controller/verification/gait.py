@@ -1,7 +1,8 @@
 """Gait measures of each foot: contact intervals, duty factor, swing apex, slip.
 
-Terms. Swing: from lift-off to touch-down. Apex: highest point that the lowest point of the foot reaches in one swing. Duty factor:
-share of time in contact. Slip: speed of the material contact point over the ground while in contact (see feet.py).
+Terms. Swing: from lift-off to touch-down. Apex: highest point that the lowest point of the foot
+reaches in one swing. Duty factor: share of time in contact. Slip: speed of the material contact
+point over the ground while in contact (see feet.py).
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import numpy as np
 from policy_controller.verification.recording import NANO, StateTrack
 
 SHORTEST_PHASE = 0.02
-"""Contact and flight phases shorter than this [s] are chatter of touch-down and lift-off, an eighth of the swing of a 3 Hz trot."""
+"""Contact and flight phases shorter than this [s] are chatter of touch-down and lift-off, an eighth
+of the swing of a 3 Hz trot."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,15 @@ class FootGait:
     stance_slip_peak: float  # m/s, 99th percentile
 
 
-def debounce(contact: np.ndarray, stamp: np.ndarray, shortest: float = SHORTEST_PHASE) -> np.ndarray:
+def debounce(
+    contact: np.ndarray, stamp: np.ndarray, shortest: float = SHORTEST_PHASE
+) -> np.ndarray:
     """Contact flags bool [T] without phases shorter than `shortest` [s].
 
-    The shortest phase is removed first, and so on until none is left below `shortest`: a graze of the ground inside a swing goes
-    before it can split the swing into two short ones. `stamp` int64 [T], ns. The first and the last phase are cut by the window,
-    not by the robot, and are kept however short.
+    The shortest phase is removed first, and so on until none is left below `shortest`: a graze of
+    the ground inside a swing goes before it can split the swing into two short ones. `stamp` int64
+    [T], ns. The first and the last phase are cut by the window, not by the robot, and are kept
+    however short.
     """
     result = np.array(contact, dtype=bool)
     while True:
@@ -63,7 +68,8 @@ def measure_gait(
     `contact_velocity` [T, 4, 3] is the velocity of the contact points in the world, m/s.
     """
     return tuple(
-        _measure_foot(name, foot, state, contact_velocity, windows) for foot, name in enumerate(names)
+        _measure_foot(name, foot, state, contact_velocity, windows)
+        for foot, name in enumerate(names)
     )
 
 

@@ -83,7 +83,9 @@ class Metrics:
     segments_planned: int
     feet: tuple[FootGait, ...]
     penetration: tuple[float, ...]  # m, deepest of each foot over the whole run, 0 or above
-    foot_model_error: float  # m, largest distance between reported foot and robot file; NaN without samples
+    foot_model_error: (
+        float  # m, largest distance between reported foot and robot file; NaN without samples
+    )
     joints: tuple[JointMeasure, ...]
     timing: Timing
     falls: tuple[Event, ...]
@@ -93,8 +95,11 @@ class Metrics:
     distance: float  # m, length of the base path
 
 
-def measure(recording: Recording, scenario: Scenario, limits: RobotLimits, kinematics: FootKinematics) -> Metrics:
-    """Measure a recording of `scenario`. The recording may have ended early; only completed segments are measured."""
+def measure(
+    recording: Recording, scenario: Scenario, limits: RobotLimits, kinematics: FootKinematics
+) -> Metrics:
+    """Measure a recording of `scenario`. The recording may have ended early; only completed
+    segments are measured."""
     state = recording.state
     segments = {segment.name: segment for segment in scenario.segments}
     completed = [mark for mark in recording.marks if mark.completed]
@@ -133,7 +138,8 @@ def tilt(orientation: np.ndarray) -> np.ndarray:
 
 
 def motion_state_at(recording: Recording, stamp: np.ndarray) -> np.ndarray:
-    """Motion state (index into MOTION_STATES) last reported at each stamp; PASSIVE before the first report."""
+    """Motion state (index into MOTION_STATES) last reported at each stamp; PASSIVE before the first
+    report."""
     status = recording.status
     index = np.searchsorted(status.stamp, stamp, side="right") - 1
     passive = MOTION_STATES.index("passive")
@@ -143,9 +149,12 @@ def motion_state_at(recording: Recording, stamp: np.ndarray) -> np.ndarray:
 
 
 def find_falls(recording: Recording, limits: FallLimits) -> tuple[Event, ...]:
-    """Intervals in STAND or WALK in which the robot lay or leaned beyond `limits`, one event each."""
+    """Intervals in STAND or WALK in which the robot lay or leaned beyond `limits`, one event
+    each."""
     state = recording.state
-    watched = np.isin(motion_state_at(recording, state.stamp), FALL_STATES) & (state.stamp >= recording.origin)
+    watched = np.isin(motion_state_at(recording, state.stamp), FALL_STATES) & (
+        state.stamp >= recording.origin
+    )
     angle = tilt(state.base_orientation)
     height = state.base_position[:, 2]
     fallen = watched & ((angle > limits.tilt) | (height < limits.height))
@@ -154,7 +163,8 @@ def find_falls(recording: Recording, limits: FallLimits) -> tuple[Event, ...]:
         Event(
             float(recording.seconds(state.stamp[i])),
             segment_at(recording.marks, int(state.stamp[i])),
-            f"tilt {angle[i]:.2f} rad (limit {limits.tilt:g}), height {height[i]:.2f} m (limit {limits.height:g})",
+            f"tilt {angle[i]:.2f} rad (limit {limits.tilt:g}), "
+            f"height {height[i]:.2f} m (limit {limits.height:g})",
         )
         for i in starts
     )
@@ -169,7 +179,9 @@ def find_guard_trips(recording: Recording) -> tuple[Event, ...]:
         now = set(status.reasons[i]) | ({"FAULT"} if status.motion_state[i] == FAULT else set())
         for code in sorted(now - before):
             stamp = int(status.stamp[i])
-            events.append(Event(float(recording.seconds(stamp)), segment_at(recording.marks, stamp), code))
+            events.append(
+                Event(float(recording.seconds(stamp)), segment_at(recording.marks, stamp), code)
+            )
         before = now
     return tuple(events)
 
@@ -184,7 +196,9 @@ def _segment(recording: Recording, mark: Mark, segment: Segment) -> SegmentMeasu
     state = recording.state
     part = window(state.stamp, mark.steady, mark.end)
     nan = float("nan")
-    velocity = np.column_stack((state.base_linear_velocity[part, :2], state.base_angular_velocity[part, 2]))
+    velocity = np.column_stack(
+        (state.base_linear_velocity[part, :2], state.base_angular_velocity[part, 2])
+    )
     empty = len(velocity) == 0
     error = velocity - segment.command
     tracked = segment.measure is Measure.TRACKING and not empty
@@ -199,7 +213,9 @@ def _segment(recording: Recording, mark: Mark, segment: Segment) -> SegmentMeasu
         mean_velocity=(nan, nan, nan) if empty else tuple(velocity.mean(axis=0).tolist()),
         velocity_rmse=float(np.sqrt((error[:, :2] ** 2).sum(axis=1).mean())) if tracked else nan,
         yaw_rate_rmse=float(np.sqrt((error[:, 2] ** 2).mean())) if tracked else nan,
-        drift=float(np.linalg.norm(position[:, :2] - position[0, :2], axis=1).max()) if still else nan,
+        drift=float(np.linalg.norm(position[:, :2] - position[0, :2], axis=1).max())
+        if still
+        else nan,
         joint_speed_rms=float(np.sqrt((state.joint_velocity[part] ** 2).mean())) if still else nan,
         tilt=nan if empty else float(tilt(state.base_orientation[part]).max()),
         height=nan if empty else float(position[:, 2].mean()),

@@ -1,4 +1,4 @@
-"""Figures of a run. Each function draws one figure from a recording; PLOTS lists them in the order of the report."""
+"""Figures of a run. Each function draws one; PLOTS lists them in the order of the report."""
 
 from __future__ import annotations
 
@@ -6,42 +6,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from policy_controller.verification import style
 from policy_controller.verification.gait import debounce, phases
-from policy_controller.verification.metrics import Metrics, RobotLimits, motion_state_at, tilt
-from policy_controller.verification.recording import NANO, Mark, Recording, window
-from policy_controller.verification.scenario import MOTION_STATES, Measure, Scenario
+from policy_controller.verification.layout import (
+    CYCLE,
+    Run,
+    legend_above,
+    moving_mean,
+    segment_strip,
+    shade,
+    state_strip,
+)
+from policy_controller.verification.metrics import tilt
+from policy_controller.verification.recording import NANO, window
+from policy_controller.verification.scenario import Measure
 from policy_controller.verification.timing import command_latency
-
-CYCLE = 0.5
-"""Length [s] of the moving average drawn over signals that oscillate with the gait: a step cycle of about 2 Hz."""
-EXCERPT = 2.5
-"""Length [s] of the excerpts that show single steps."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """All that a figure may show."""
-
-    recording: Recording
-    scenario: Scenario
-    metrics: Metrics
-    limits: RobotLimits
-
-    def marks(self, *measures: Measure) -> list[Mark]:
-        """Marks of the completed segments with one of `measures`."""
-        kinds = {segment.name: segment.measure for segment in self.scenario.segments}
-        return [m for m in self.recording.marks if m.completed and kinds[m.name] in measures]
-
-    def excerpt(self) -> tuple[Mark, int, int] | None:
-        """First tracking segment, and start and end [ns] of an excerpt of its steady part."""
-        for mark in self.marks(Measure.TRACKING):
-            return mark, mark.steady, min(mark.end, mark.steady + round(EXCERPT / NANO))
-        return None
 
 
 @dataclass(frozen=True)
@@ -58,19 +40,35 @@ def draw_tracking(run: Run) -> Figure:
     state, status, seconds = run.recording.state, run.recording.status, run.recording.seconds
     figure = Figure(figsize=(11, 6.4))
     axes = figure.subplots(4, 1, sharex=True, height_ratios=[0.42, 1, 1, 1])
-    _segment_strip(axes[0], run)
+    segment_strip(axes[0], run)
     time = seconds(state.stamp)
-    signals = np.column_stack((state.base_linear_velocity[:, :2], state.base_angular_velocity[:, 2]))
+    signals = np.column_stack(
+        (state.base_linear_velocity[:, :2], state.base_angular_velocity[:, 2])
+    )
     measured = {segment.name: segment for segment in run.metrics.segments}
     for row, (ax, label) in enumerate(
-        zip(axes[1:], ("forward $v_x$ [m/s]", "left $v_y$ [m/s]", "yaw rate $\\omega_z$ [rad/s]"), strict=True)
+        zip(
+            axes[1:],
+            ("forward $v_x$ [m/s]", "left $v_y$ [m/s]", "yaw rate $\\omega_z$ [rad/s]"),
+            strict=True,
+        )
     ):
-        _shade(ax, run)
+        shade(ax, run)
         ax.plot(time, signals[:, row], color=style.SKY, linewidth=0.5, alpha=0.55, label="measured")
-        ax.plot(time, _moving_mean(signals[:, row], state.stamp), color=style.BLUE,
-                label=f"measured, mean of {CYCLE:g} s")
-        ax.step(seconds(status.stamp), status.velocity_command[:, row], where="post", color=style.INK, linewidth=1.1,
-                label="commanded")
+        ax.plot(
+            time,
+            moving_mean(signals[:, row], state.stamp),
+            color=style.BLUE,
+            label=f"measured, mean of {CYCLE:g} s",
+        )
+        ax.step(
+            seconds(status.stamp),
+            status.velocity_command[:, row],
+            where="post",
+            color=style.INK,
+            linewidth=1.1,
+            label="commanded",
+        )
         ax.set_ylabel(label)
         reach = 1.35 * max(0.6, float(np.percentile(np.abs(signals[:, row]), 99.5)))
         ax.set_ylim(-reach, reach)
@@ -78,9 +76,16 @@ def draw_tracking(run: Run) -> Figure:
             segment = measured[mark.name]
             value = segment.yaw_rate_rmse if row == 2 else segment.velocity_rmse
             if row != 1:
-                ax.text(seconds((mark.steady + mark.end) // 2), -0.95 * reach, f"{value:.2f}", ha="center", va="bottom",
-                        fontsize=7.5, color="#59636D")
-    _legend_above(figure, axes[1])
+                ax.text(
+                    seconds((mark.steady + mark.end) // 2),
+                    -0.95 * reach,
+                    f"{value:.2f}",
+                    ha="center",
+                    va="bottom",
+                    fontsize=7.5,
+                    color="#59636D",
+                )
+    legend_above(figure, axes[1])
     axes[-1].set_xlabel("time [s]")
     axes[-1].set_xlim(0.0, time[-1])
     return figure
@@ -90,11 +95,11 @@ def draw_posture(run: Run) -> Figure:
     state, seconds = run.recording.state, run.recording.seconds
     figure = Figure(figsize=(11, 4.2))
     axes = figure.subplots(4, 1, sharex=True, height_ratios=[0.5, 0.32, 1.2, 1])
-    _segment_strip(axes[0], run)
+    segment_strip(axes[0], run)
     time = seconds(state.stamp)
-    _state_strip(axes[1], run)
+    state_strip(axes[1], run)
     for ax in axes[2:]:
-        _shade(ax, run)
+        shade(ax, run)
     axes[2].plot(time, state.base_position[:, 2], color=style.BLUE)
     style.limit_line(axes[2], run.scenario.fall.height, "fall below, while standing or walking")
     axes[2].set_ylabel("base height [m]")
@@ -112,7 +117,16 @@ def draw_path(run: Run) -> Figure:
     state = run.recording.state
     figure = Figure(figsize=(11, 4.8))
     ax = figure.subplots()
-    colours = (style.BLUE, style.ORANGE, style.GREEN, style.VERMILLION, style.SKY, style.PURPLE, style.INK, style.BROWN)
+    colours = (
+        style.BLUE,
+        style.ORANGE,
+        style.GREEN,
+        style.VERMILLION,
+        style.SKY,
+        style.PURPLE,
+        style.INK,
+        style.BROWN,
+    )
     number = 0
     for mark in run.recording.marks:
         part = window(state.stamp, mark.requested, mark.end)
@@ -125,12 +139,29 @@ def draw_path(run: Run) -> Figure:
         if moving:
             number += 1
             label = f"{number}  {mark.name}"
-        ax.plot(position[:, 0], position[:, 1], color=colour, linewidth=2.2, label=label, solid_capstyle="round")
+        ax.plot(
+            position[:, 0],
+            position[:, 1],
+            color=colour,
+            linewidth=2.2,
+            label=label,
+            solid_capstyle="round",
+        )
         if moving:
             every = max(1, len(position) // 7)
             heading = _heading(state.base_orientation[part])[every // 2 :: every]
-            ax.quiver(position[every // 2 :: every, 0], position[every // 2 :: every, 1], heading[:, 0], heading[:, 1],
-                      color=colour, angles="xy", scale=36, width=0.0022, headwidth=4.5, zorder=3)
+            ax.quiver(
+                position[every // 2 :: every, 0],
+                position[every // 2 :: every, 1],
+                heading[:, 0],
+                heading[:, 1],
+                color=colour,
+                angles="xy",
+                scale=36,
+                width=0.0022,
+                headwidth=4.5,
+                zorder=3,
+            )
     start, end = state.base_position[0], state.base_position[-1]
     ax.plot(*start[:2], marker="o", color=style.INK, markersize=7, linestyle="none", label="start")
     ax.plot(*end[:2], marker="s", color=style.INK, markersize=7, linestyle="none", label="end")
@@ -157,8 +188,18 @@ def draw_gait(run: Run) -> Figure | None:
         contact = debounce(state.foot_contact[part, foot], state.stamp[part])
         for first, last in phases(contact, True):
             begin, stop = time[first], time[min(last, len(time) - 1)]
-            above.add_patch(Rectangle((begin, 3 - foot - 0.36), stop - begin, 0.72, color=style.LEGS[foot], linewidth=0))
-        below.plot(time, 1e3 * state.foot_position[part, foot, 2], color=style.LEGS[foot], label=_leg(name))
+            above.add_patch(
+                Rectangle(
+                    (begin, 3 - foot - 0.36),
+                    stop - begin,
+                    0.72,
+                    color=style.LEGS[foot],
+                    linewidth=0,
+                )
+            )
+        below.plot(
+            time, 1e3 * state.foot_position[part, foot, 2], color=style.LEGS[foot], label=_leg(name)
+        )
     above.set_yticks(range(4), [_leg(name) for name in names][::-1])
     above.set_ylim(-0.6, 3.6)
     above.grid(visible=False, axis="y")
@@ -168,7 +209,7 @@ def draw_gait(run: Run) -> Figure | None:
     below.set_ylabel("lowest point of foot [mm]")
     below.set_xlabel("time [s]")
     below.set_xlim(time[0], time[-1])
-    _legend_above(figure, below)
+    legend_above(figure, below)
     return figure
 
 
@@ -182,17 +223,27 @@ def draw_joints(run: Run) -> Figure | None:
     figure = Figure(figsize=(11, 6.4))
     axes = figure.subplots(4, 3, sharex=True)
     for joint, (ax, name) in enumerate(zip(axes.flat, run.recording.joint_names, strict=True)):
-        ax.step((command.stamp[asked] - start) * NANO, command.position[asked, joint], where="post", color=style.GREY,
-                linewidth=1.0, label="target")
-        ax.plot((state.stamp[part] - start) * NANO, state.joint_position[part, joint], color=style.LEGS[joint // 3],
-                label="measured")
+        ax.step(
+            (command.stamp[asked] - start) * NANO,
+            command.position[asked, joint],
+            where="post",
+            color=style.GREY,
+            linewidth=1.0,
+            label="target",
+        )
+        ax.plot(
+            (state.stamp[part] - start) * NANO,
+            state.joint_position[part, joint],
+            color=style.LEGS[joint // 3],
+            label="measured",
+        )
         ax.set_title(name.replace("_", " "))
         if joint % 3 == 0:
             ax.set_ylabel("position [rad]")
         if joint >= 9:
             ax.set_xlabel("time [s]")
     axes[0, 0].set_xlim(0.0, (end - start) * NANO)
-    _legend_above(figure, axes[0, 0])
+    legend_above(figure, axes[0, 0])
     return figure
 
 
@@ -208,12 +259,18 @@ def draw_phase_portraits(run: Run) -> Figure | None:
     for kind, ax in enumerate(axes):
         for leg in range(4):
             joint = 3 * leg + kind
-            ax.plot(state.joint_position[part, joint], state.joint_velocity[part, joint], color=style.LEGS[leg],
-                    linewidth=0.6, alpha=0.85, label=run.recording.joint_names[joint].split("_")[0])
+            ax.plot(
+                state.joint_position[part, joint],
+                state.joint_velocity[part, joint],
+                color=style.LEGS[leg],
+                linewidth=0.6,
+                alpha=0.85,
+                label=run.recording.joint_names[joint].split("_")[0],
+            )
         ax.set_title(run.recording.joint_names[kind].split("_")[-1])
         ax.set_xlabel("position [rad]")
     axes[0].set_ylabel("speed [rad/s]")
-    _legend_above(figure, axes[-1])
+    legend_above(figure, axes[-1])
     return figure
 
 
@@ -225,23 +282,46 @@ def draw_torques(run: Run) -> Figure:
     axes = figure.subplots(3, 2, width_ratios=[2.6, 1], sharex="col")
     for kind in range(3):
         series, plane = axes[kind]
-        _shade(series, run)
+        shade(series, run)
         for leg in range(4):
             joint = 3 * leg + kind
-            series.plot(time, state.joint_torque[part, joint], color=style.LEGS[leg], linewidth=0.45, alpha=0.8,
-                        label=run.recording.joint_names[joint].split("_")[0])
-            plane.plot(state.joint_velocity[part, joint], state.joint_torque[part, joint], linestyle="none", marker=".",
-                       markersize=0.9, color=style.LEGS[leg], alpha=0.4, rasterized=True)
+            series.plot(
+                time,
+                state.joint_torque[part, joint],
+                color=style.LEGS[leg],
+                linewidth=0.45,
+                alpha=0.8,
+                label=run.recording.joint_names[joint].split("_")[0],
+            )
+            plane.plot(
+                state.joint_velocity[part, joint],
+                state.joint_torque[part, joint],
+                linestyle="none",
+                marker=".",
+                markersize=0.9,
+                color=style.LEGS[leg],
+                alpha=0.4,
+                rasterized=True,
+            )
         for sign in (-1, 1):
             style.limit_line(series, sign * limits.torque)
-        plane.add_patch(Rectangle((-limits.velocity, -limits.torque), 2 * limits.velocity, 2 * limits.torque, fill=False,
-                                  edgecolor=style.VERMILLION, linestyle=(0, (5, 3)), linewidth=1.0))
+        plane.add_patch(
+            Rectangle(
+                (-limits.velocity, -limits.torque),
+                2 * limits.velocity,
+                2 * limits.torque,
+                fill=False,
+                edgecolor=style.VERMILLION,
+                linestyle=(0, (5, 3)),
+                linewidth=1.0,
+            )
+        )
         series.set_title(run.recording.joint_names[kind].split("_")[-1])
         series.set_ylabel("torque [N m]")
         series.set_ylim(-1.15 * limits.torque, 1.15 * limits.torque)
         plane.set_ylim(-1.15 * limits.torque, 1.15 * limits.torque)
         plane.set_xlim(-1.25 * limits.velocity, 1.25 * limits.velocity)
-    _legend_above(figure, axes[0, 0])
+    legend_above(figure, axes[0, 0])
     axes[2, 0].set_xlabel("time [s]")
     axes[2, 0].set_xlim(time[0], time[-1])
     axes[2, 1].set_xlabel("joint speed [rad/s]")
@@ -253,11 +333,16 @@ def draw_standstill(run: Run) -> Figure | None:
     if not marks:
         return None
     mark, state = marks[0], run.recording.state
-    whole, steady = window(state.stamp, mark.start, mark.end), window(state.stamp, mark.steady, mark.end)
+    whole, steady = (
+        window(state.stamp, mark.start, mark.end),
+        window(state.stamp, mark.steady, mark.end),
+    )
     if steady.stop - steady.start < 2:
         return None
     time = (state.stamp[whole] - mark.start) * NANO
-    drift = np.linalg.norm(state.base_position[whole, :2] - state.base_position[steady.start, :2], axis=1)
+    drift = np.linalg.norm(
+        state.base_position[whole, :2] - state.base_position[steady.start, :2], axis=1
+    )
     speed = np.sqrt((state.joint_velocity[whole] ** 2).mean(axis=1))
     figure = Figure(figsize=(11, 2.9))
     axes = figure.subplots(1, 2)
@@ -284,8 +369,16 @@ def draw_timing(run: Run) -> Figure:
     figure = Figure(figsize=(11, 3.2))
     axes = figure.subplots(1, 3, width_ratios=[1.5, 1, 1])
     reach = max(2.0 * tolerance, 1.05 * float(np.abs(period - nominal).max(initial=0.0)))
-    axes[0].axvspan(nominal - tolerance, nominal + tolerance, color=style.BAND, linewidth=0, label=f"±{tolerance:g} ms")
-    axes[0].hist(period, bins=np.linspace(nominal - reach, nominal + reach, 81), color=style.BLUE, log=True)
+    axes[0].axvspan(
+        nominal - tolerance,
+        nominal + tolerance,
+        color=style.BAND,
+        linewidth=0,
+        label=f"±{tolerance:g} ms",
+    )
+    axes[0].hist(
+        period, bins=np.linspace(nominal - reach, nominal + reach, 81), color=style.BLUE, log=True
+    )
     axes[0].set_title(f"Control period: {100 * timing.period_share:.1f} % within ±{tolerance:g} ms")
     axes[0].set_xlabel("period [ms]")
     axes[0].set_ylabel("ticks")
@@ -298,7 +391,13 @@ def draw_timing(run: Run) -> Figure:
         ax.hist(value, bins=np.linspace(0.0, top, 50), color=style.SKY)
         for percentile, dashes in (("p50", "solid"), ("p99", (0, (2, 2)))):
             at = 1e3 * getattr(spread, percentile)
-            ax.axvline(at, color=style.INK, linewidth=1.0, linestyle=dashes, label=f"{percentile}: {at:.2f} ms")
+            ax.axvline(
+                at,
+                color=style.INK,
+                linewidth=1.0,
+                linestyle=dashes,
+                label=f"{percentile}: {at:.2f} ms",
+            )
         ax.set_title(title)
         ax.legend(loc="upper right")
         ax.set_xlabel("duration [ms]")
@@ -306,93 +405,75 @@ def draw_timing(run: Run) -> Figure:
 
 
 PLOTS = (
-    Plot("tracking", "Velocity tracking",
-         "Commanded and measured base velocity, base frame. Shaded: steady part of a segment, the part that is judged. Small "
-         "numbers: RMS error of the planar velocity vector (upper) and of the yaw rate (lower) over that part.", draw_tracking),
-    Plot("posture", "Posture and motion states",
-         "Base height and tilt through the whole run, with the motion state that the controller reports.", draw_posture),
-    Plot("path", "Path of the base",
-         "Top view. Arrows show where the robot looks while it walks a segment.", draw_path),
-    Plot("gait", "Gait",
-         "Contact of each foot and height of its lowest point over the ground, excerpt of the first tracking segment. Dashed: "
-         "least swing apex and deepest penetration allowed.", draw_gait),
-    Plot("standstill", "Standing at zero command",
-         "Walking state with zero command. Shaded: the ten seconds that are judged.", draw_standstill),
-    Plot("joints", "Joint positions",
-         "Target of the controller and measured position, excerpt of the first tracking segment.", draw_joints),
-    Plot("phase_portraits", "Phase portraits",
-         "Joint speed over joint position in the steady part of the first tracking segment: a closed loop is a periodic gait.",
-         draw_phase_portraits),
-    Plot("torques", "Joint torques",
-         "Measured torque over time, and over joint speed. Dashed: torque and speed limits of the bundle.", draw_torques),
-    Plot("timing", "Timing of the control loop",
-         "State to command: from the robot handing a state to the middleware "
-         "until the controller hands over the command that answers it.", draw_timing),
+    Plot(
+        "tracking",
+        "Velocity tracking",
+        "Commanded and measured base velocity, base frame. Shaded: steady part of a segment, the "
+        "part that is judged. Small numbers: RMS error of the planar velocity vector (top) and of "
+        "the yaw rate (bottom) over that part.",
+        draw_tracking,
+    ),
+    Plot(
+        "posture",
+        "Posture and motion states",
+        "Base height and tilt through the whole run, with the motion state that the controller "
+        "reports.",
+        draw_posture,
+    ),
+    Plot(
+        "path",
+        "Path of the base",
+        "Top view. Arrows show where the robot looks while it walks a segment.",
+        draw_path,
+    ),
+    Plot(
+        "gait",
+        "Gait",
+        "Contact of each foot and height of its lowest point over the ground, excerpt of the first "
+        "tracking segment. Dashed: least swing apex and deepest penetration allowed.",
+        draw_gait,
+    ),
+    Plot(
+        "standstill",
+        "Standing at zero command",
+        "Walking state with zero command. Shaded: the part that is judged.",
+        draw_standstill,
+    ),
+    Plot(
+        "joints",
+        "Joint positions",
+        "Target of the controller and measured position, excerpt of the first tracking segment.",
+        draw_joints,
+    ),
+    Plot(
+        "phase_portraits",
+        "Phase portraits",
+        "Joint speed over joint position in the steady part of the first tracking segment: a "
+        "closed loop is a periodic gait.",
+        draw_phase_portraits,
+    ),
+    Plot(
+        "torques",
+        "Joint torques",
+        "Measured torque over time, and over joint speed. Dashed: torque and speed limits of the "
+        "bundle.",
+        draw_torques,
+    ),
+    Plot(
+        "timing",
+        "Timing of the control loop",
+        "State to command: from the robot handing a state to the middleware until the controller "
+        "hands over the command that answers it.",
+        draw_timing,
+    ),
 )
-
-
-def _legend_above(figure: Figure, ax: Axes) -> None:
-    """The legend of `ax` above the whole figure, where it hides nothing."""
-    legend = figure.legend(*ax.get_legend_handles_labels(), loc="outside upper right", ncols=6)
-    for line in legend.get_lines():
-        line.set_linewidth(2.0)
-        line.set_alpha(1.0)
 
 
 def _leg(foot_name: str) -> str:
     return foot_name.split("_")[0]
 
 
-def _moving_mean(signal: np.ndarray, stamp: np.ndarray) -> np.ndarray:
-    """Centred mean over CYCLE, shorter at the ends."""
-    step = float(np.median(np.diff(stamp))) * NANO if len(stamp) > 1 else CYCLE
-    width = max(1, round(CYCLE / step))
-    kernel = np.ones(width)
-    return np.convolve(signal, kernel, "same") / np.convolve(np.ones_like(signal), kernel, "same")
-
-
 def _heading(orientation: np.ndarray) -> np.ndarray:
     """Base x axis in the world, horizontal part [T, 2]."""
     x, y, z, w = orientation.T
     return np.column_stack((1 - 2 * (y * y + z * z), 2 * (x * y + w * z)))
-
-
-def _shade(ax: Axes, run: Run) -> None:
-    """Steady parts of judged segments in a band; borders of all segments as thin lines."""
-    seconds = run.recording.seconds
-    for mark in run.marks(Measure.TRACKING, Measure.STANDSTILL):
-        ax.axvspan(seconds(mark.steady), seconds(mark.end), color=style.BAND, linewidth=0, zorder=0)
-    for mark in run.recording.marks:
-        ax.axvline(seconds(mark.requested), color="#D5DBE0", linewidth=0.7, zorder=1)
-
-
-def _segment_strip(ax: Axes, run: Run) -> None:
-    """Names of the segments above the plots."""
-    seconds = run.recording.seconds
-    kinds = {segment.name: segment.measure for segment in run.scenario.segments}
-    for mark in run.recording.marks:
-        start, end = float(seconds(mark.requested)), float(seconds(mark.end))
-        colour = style.SETTLE if kinds[mark.name] is Measure.NOTHING else "#CFE0EE"
-        ax.add_patch(Rectangle((start, 0.0), end - start, 1.0, facecolor=colour, edgecolor="white", linewidth=1.2))
-        upright = end - start < 4.0
-        ax.text((start + end) / 2, 0.5, mark.name, ha="center", va="center", fontsize=6.6 if upright else 7.6,
-                rotation=90 if upright else 0)
-    ax.set_ylim(0.0, 1.0)
-    ax.axis("off")
-
-
-def _state_strip(ax: Axes, run: Run) -> None:
-    """Motion state over time as a coloured strip."""
-    colours = ("#C9CFD5", style.ORANGE, style.SKY, style.BLUE, style.PURPLE, style.VERMILLION)
-    stamp = run.recording.state.stamp
-    states = motion_state_at(run.recording, stamp)
-    time = run.recording.seconds(stamp)
-    edges = np.concatenate(([0], np.flatnonzero(np.diff(states)) + 1, [len(states) - 1]))
-    for first, last in zip(edges[:-1], edges[1:], strict=True):
-        index = int(states[first])
-        ax.axvspan(time[first], time[last], color=colours[index], linewidth=0)
-        if time[last] - time[first] > 2.0:
-            ax.text((time[first] + time[last]) / 2, 0.46, MOTION_STATES[index].replace("_", " "), ha="center", va="center",
-                    fontsize=7.2, color="white" if index in (3, 4, 5) else style.INK)
-    ax.set_ylim(0.0, 1.0)
-    ax.axis("off")

@@ -1,4 +1,5 @@
-"""Processes of the nodes: started with their output in a log file each, watched, and stopped on every way out."""
+"""Processes of the nodes: started with their output in a log file each, watched, and stopped on
+every way out."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _PR_SET_PDEATHSIG = 1
 
 
 class NodeDiedError(RuntimeError):
-    """A node ended although it should run; the message has its exit status, `detail` the end of its log."""
+    """A node ended although it should run; the message has its exit status, `detail` the end of its
+    log."""
 
     def __init__(self, message: str, detail: str) -> None:
         super().__init__(message)
@@ -39,9 +41,10 @@ class NodeCommand:
 class NodeProcesses:
     """Runs nodes while the `with` block lasts.
 
-    Every node gets a session of its own, so that Ctrl-C in the terminal reaches this process only and the nodes are then stopped in
-    order, last started first: SIGINT, and SIGKILL if that does not help within `stop_timeout` [s]. Should this process be killed,
-    the kernel sends the nodes SIGINT.
+    Every node gets a session of its own, so that Ctrl-C in the terminal reaches this process only
+    and the nodes are then stopped in order, last started first: SIGINT, and SIGKILL if that does
+    not help within `stop_timeout` [s]. Should this process be killed, the kernel sends the nodes
+    SIGINT.
     """
 
     def __init__(
@@ -67,7 +70,10 @@ class NodeProcesses:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.stop()
 
@@ -76,7 +82,11 @@ class NodeProcesses:
         for name, process in self._processes.items():
             status = process.poll()
             if status is not None:
-                how = f"exit status {status}" if status >= 0 else f"signal {signal.Signals(-status).name}"
+                how = (
+                    f"exit status {status}"
+                    if status >= 0
+                    else f"signal {signal.Signals(-status).name}"
+                )
                 raise NodeDiedError(f"the {name} process ended with {how}", self.log_tails([name]))
 
     def log_tails(self, names: Sequence[str] | None = None, lines: int = 15) -> str:

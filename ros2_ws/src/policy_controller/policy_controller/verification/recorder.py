@@ -1,7 +1,8 @@
 """Recorder: keeps the bytes of messages while the robot moves and reads them after the run.
 
-Reading 400 states a second in Python costs a tenth of a core; on a small computer that is time the control loop needs. So states and
-commands stay serialised, and only the controller status (50 a second) and now and then a state are read for the operator.
+Reading 400 states a second in Python costs a tenth of a core; on a small computer that is time the
+control loop needs. So states and commands stay serialised, and only the controller status (50 a
+second) and now and then a state are read for the operator.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class Topics:
 
     state: str = "/state_estimator/anymal_state"
     joint_commands: str = "/motion_control_manager/actuator_commands"
-    controller: str = "/policy_controller"  # name of the controller node, above its own topics and services
+    controller: str = (
+        "/policy_controller"  # name of the controller node, above its own topics and services
+    )
 
 
 class Recorder:
@@ -50,11 +53,19 @@ class Recorder:
         self._statuses: list[ControllerStatus] = []
         sensor = QoSProfile(depth=QUEUE, reliability=ReliabilityPolicy.BEST_EFFORT)
         reliable = QoSProfile(depth=QUEUE, reliability=ReliabilityPolicy.RELIABLE)
-        node.create_subscription(AnymalState, topics.state, self._keep_in(self._states), sensor, raw=True)
         node.create_subscription(
-            SeActuatorCommands, topics.joint_commands, self._keep_in(self._commands), reliable, raw=True
+            AnymalState, topics.state, self._keep_in(self._states), sensor, raw=True
         )
-        node.create_subscription(ControllerStatus, f"{topics.controller}/status", self._on_status, reliable)
+        node.create_subscription(
+            SeActuatorCommands,
+            topics.joint_commands,
+            self._keep_in(self._commands),
+            reliable,
+            raw=True,
+        )
+        node.create_subscription(
+            ControllerStatus, f"{topics.controller}/status", self._on_status, reliable
+        )
 
     @property
     def stamp(self) -> int | None:
@@ -83,14 +94,18 @@ class Recorder:
         """
         total = max(1, len(self._states) + len(self._commands))
 
-        def counted(messages: list[tuple[bytes, int]], kind: type, done: int) -> Iterator[tuple[object, int]]:
+        def counted(
+            messages: list[tuple[bytes, int]], kind: type, done: int
+        ) -> Iterator[tuple[object, int]]:
             for index, (data, sent) in enumerate(messages):
                 if index % 500 == 0:
                     progress((done + index) / total)
                 yield deserialize_message(data, kind), sent
 
         states = _read_states(counted(self._states, AnymalState, 0), joint_names, foot_names)
-        commands = _read_commands(counted(self._commands, SeActuatorCommands, len(self._states)), joint_names)
+        commands = _read_commands(
+            counted(self._commands, SeActuatorCommands, len(self._states)), joint_names
+        )
         progress(1.0)
         return Recording(
             joint_names=tuple(joint_names),
@@ -114,7 +129,8 @@ class Recorder:
 
 
 def _stamp_of(data: bytes) -> int:
-    """Stamp [ns] of a serialised message that starts with a header: after 4 bytes of encapsulation, int32 s and uint32 ns."""
+    """Stamp [ns] of a serialised message that starts with a header: after 4 bytes of encapsulation,
+    int32 s and uint32 ns."""
     little_endian = data[1] & 1
     seconds, nanoseconds = struct.unpack_from("<iI" if little_endian else ">iI", data, 4)
     return seconds * _NANO + nanoseconds
@@ -136,13 +152,17 @@ class _Order:
         if names != self._names:
             missing = [name for name in self._wanted if name not in names]
             if missing:
-                raise ValueError(f"a {self._what} message lacks {', '.join(missing)}; found {', '.join(names)}")
+                raise ValueError(
+                    f"a {self._what} message lacks {', '.join(missing)}; found {', '.join(names)}"
+                )
             self._names, self._index = list(names), [names.index(name) for name in self._wanted]
         return self._index
 
 
 def _read_states(
-    messages: Iterator[tuple[AnymalState, int]], joint_names: Sequence[str], foot_names: Sequence[str]
+    messages: Iterator[tuple[AnymalState, int]],
+    joint_names: Sequence[str],
+    foot_names: Sequence[str],
 ) -> StateTrack:
     joints, feet = _Order(joint_names, "state"), _Order(foot_names, "state")
     stamps, sents, flags, contacts, rows = [], [], [], [], []

@@ -1,7 +1,8 @@
 """Recording: what one run sent over ROS, as arrays.
 
-Every stamp is the ROS time of the robot's clock in nanoseconds (int64), so real time and lockstep runs are measured alike. World
-frame `odom` with z up; base frame x forward, y left; quaternions xyzw; joints and feet in the order of `joint_names`, `foot_names`.
+Every stamp is the ROS time of the robot's clock in nanoseconds (int64), so real time and lockstep
+runs are measured alike. World frame `odom` with z up; base frame x forward, y left; quaternions
+xyzw; joints and feet in the order of `joint_names`, `foot_names`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ class StateTrack:
     """Robot states, T samples."""
 
     stamp: np.ndarray  # int64 [T], ns
-    sent: np.ndarray  # int64 [T], ns, system time at which the publisher handed the message to the middleware
+    sent: (
+        np.ndarray
+    )  # int64 [T], ns, system time at which the publisher handed the message to the middleware
     robot_state: np.ndarray  # int8 [T], constants of anymal_msgs/AnymalState; 0 is good
     base_position: np.ndarray  # [T, 3], m, world
     base_orientation: np.ndarray  # [T, 4], base -> world
@@ -113,7 +116,8 @@ def window(stamp: np.ndarray, start: int, end: int) -> slice:
 
 
 def save_recording(recording: Recording, path: str | Path) -> None:
-    """Write a recording as one compressed .npz file, so that it can be measured and plotted again."""
+    """Write a recording as one compressed .npz file, so that it can be measured and plotted
+    again."""
     arrays = {}
     for track in ("state", "command", "status"):
         value = getattr(recording, track)
@@ -144,7 +148,11 @@ def load_recording(path: str | Path) -> Recording:
         arrays = {name: data[name] for name in data.files if name != "text"}
 
     def track(name: str) -> dict[str, np.ndarray]:
-        return {key.split(".", 1)[1]: value for key, value in arrays.items() if key.startswith(f"{name}.")}
+        return {
+            key.split(".", 1)[1]: value
+            for key, value in arrays.items()
+            if key.startswith(f"{name}.")
+        }
 
     reasons = tuple(tuple(codes) for codes in text["reasons"])
     return Recording(

@@ -1,4 +1,5 @@
-"""Runner: one scenario through running nodes, recorded. Time is the stamp of the robot states, in real time and in lockstep."""
+"""Runner: one scenario through running nodes, recorded. Time is the stamp of the robot states, in
+real time and in lockstep."""
 
 from __future__ import annotations
 
@@ -82,7 +83,11 @@ class Runner:
         """
         self._wait(lambda: self._recorder.stamp is not None, START_TIMEOUT, "the first robot state")
         self._operator.bring_up(SERVICE_TIMEOUT)
-        self._wait(lambda: self._recorder.status is not None, SERVICE_TIMEOUT, "the first controller status")
+        self._wait(
+            lambda: self._recorder.status is not None,
+            SERVICE_TIMEOUT,
+            "the first controller status",
+        )
 
     @property
     def bundle(self) -> str:
@@ -92,14 +97,15 @@ class Runner:
     def run(self) -> Outcome:
         """Run all segments, or until something fails."""
         marks: list[Mark] = []
-        for self._index, self._segment in enumerate(self._scenario.segments):
+        for index, segment in enumerate(self._scenario.segments):
+            self._index, self._segment = index, segment
             requested, self._start = self._recorder.stamp, None
             try:
-                end = self._run_segment(self._segment)
+                end = self._run_segment(segment)
             except (RunFailedError, OperatorError, NodeDiedError) as error:
                 end = self._recorder.stamp
                 marks.append(self._mark(requested, end, completed=False))
-                failure = Failure(self._segment.name, str(error), getattr(error, "detail", ""))
+                failure = Failure(segment.name, str(error), getattr(error, "detail", ""))
                 return Outcome(self._recorder, tuple(marks), failure)
             marks.append(self._mark(requested, end, completed=True))
         return Outcome(self._recorder, tuple(marks), None)
@@ -125,8 +131,9 @@ class Runner:
                 if self._recorder.stamp > deadline:
                     status = self._recorder.status
                     raise RunFailedError(
-                        f"motion state {segment.reach.upper()} was not reached within {segment.timeout:g} s; "
-                        f"the controller is in {MOTION_STATES[status.motion_state].upper()}",
+                        f"motion state {segment.reach.upper()} was not reached within "
+                        f"{segment.timeout:g} s; the controller is in "
+                        f"{MOTION_STATES[status.motion_state].upper()}",
                         status.detail,
                     )
                 self._spin()
@@ -161,8 +168,11 @@ class Runner:
         stamp = self._recorder.stamp
         if stamp >= self._next_command:
             self._next_command = stamp + round(1.0 / self._scenario.command_rate / NANO)
-            # before the first segment, and while a motion state is waited for, the command is to stand still
-            self._operator.command(self._segment.command if self._start is not None else (0.0, 0.0, 0.0))
+            # before the first segment, and while a motion state is waited for, the command is to
+            # stand still
+            self._operator.command(
+                self._segment.command if self._start is not None else (0.0, 0.0, 0.0)
+            )
         if self._segment is not None and stamp >= self._next_look:
             self._next_look = stamp + round(LOOK_PERIOD / NANO)
             self._look(stamp)
@@ -171,15 +181,20 @@ class Runner:
         self._processes.check()
         status, state = self._recorder.status, self._recorder.latest_state()
         if status.reasons or status.motion_state == FAULT:
-            raise RunFailedError(f"guard trip: {', '.join(status.reasons) or 'FAULT'}", status.detail)
+            raise RunFailedError(
+                f"guard trip: {', '.join(status.reasons) or 'FAULT'}", status.detail
+            )
         height, o = state.pose.pose.position.z, state.pose.pose.orientation
         angle = float(tilt(np.array([[o.x, o.y, o.z, o.w]]))[0])
         fall = self._scenario.fall
         if status.motion_state in FALL_STATES and (angle > fall.tilt or height < fall.height):
-            raise RunFailedError(f"the robot fell: tilt {angle:.2f} rad, height {height:.2f} m", status.detail)
+            raise RunFailedError(
+                f"the robot fell: tilt {angle:.2f} rad, height {height:.2f} m", status.detail
+            )
         twist = state.twist.twist
         self._velocities = [
-            *self._velocities[-4:], np.array([twist.linear.x, twist.linear.y, twist.angular.z])
+            *self._velocities[-4:],
+            np.array([twist.linear.x, twist.linear.y, twist.angular.z]),
         ]
         self._on_look(
             Look(

@@ -1,7 +1,7 @@
 """Scenario: which motions are requested and commanded, for how long, and which limits decide.
 
-A scenario is data (YAML). Reading it is strict: an unknown, missing, doubled or wrongly typed key is an error that names the
-place, what was found and what is allowed.
+A scenario is data (YAML). Reading it is strict: an unknown, missing, doubled or wrongly typed key
+is an error that names the place, what was found and what is allowed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import yaml
 
 SCHEMA_VERSION = 1
 MOTION_STATES = ("passive", "stand_up", "stand", "walk", "lie_down", "fault")
-"""Names of the constants of footlight_msgs/ControllerStatus; the position in the tuple is the constant."""
+"""Names of the constants of footlight_msgs/ControllerStatus; the position in the tuple is the
+constant."""
 
 
 class ScenarioError(ValueError):
@@ -37,8 +38,9 @@ class Measure(Enum):
 class Segment:
     """One piece of the scenario, with a constant velocity command.
 
-    A segment first requests `request` (if given), waits until the controller reports `reach`, at most `timeout`, and then lasts
-    `duration`. The first `settle` of `duration` is left out of every measure.
+    A segment first requests `request` (if given), waits until the controller reports `reach`, at
+    most `timeout`, and then lasts `duration`. The first `settle` of `duration` is left out of every
+    measure.
     """
 
     name: str
@@ -74,7 +76,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class Targets:
-    """Targets that are reported beside the measured value and do not decide: they depend on the computer, not on the policy."""
+    """Targets that are reported beside the measured value and do not decide: they depend on the
+    computer, not on the policy."""
 
     period_tolerance: float  # s, deviation of a control period from nominal
     period_share: float  # share of periods within the tolerance, lower
@@ -147,11 +150,14 @@ def parse_scenario(data: Any) -> Scenario:
 def check_command_range(scenario: Scenario, lower: np.ndarray, upper: np.ndarray) -> None:
     """Refuse a scenario that asks for more than the policy was trained for.
 
-    `lower` and `upper` are the command range of the bundle, shape [3], m/s, m/s, rad/s. The controller would clamp the command,
-    and the tracking error would be charged to the policy. Raises ScenarioError.
+    `lower` and `upper` are the command range of the bundle, shape [3], m/s, m/s, rad/s. The
+    controller would clamp the command, and the tracking error would be charged to the policy.
+    Raises ScenarioError.
     """
     for segment in scenario.segments:
-        for axis, value, low, high in zip(("x", "y", "yaw"), segment.command, lower, upper, strict=True):
+        for axis, value, low, high in zip(
+            ("x", "y", "yaw"), segment.command, lower, upper, strict=True
+        ):
             if not low <= value <= high:
                 raise ScenarioError(
                     f"segment '{segment.name}' commands {value:g} along {axis}, the bundle allows "
@@ -166,14 +172,17 @@ def _segments(data: Any) -> tuple[Segment, ...]:
     names = [segment.name for segment in segments]
     for name in names:
         if names.count(name) > 1:
-            raise ScenarioError(f"segments: the name '{name}' occurs {names.count(name)} times; "
-                                "names must differ")
+            raise ScenarioError(
+                f"segments: the name '{name}' occurs {names.count(name)} times; names must differ"
+            )
     return segments
 
 
 def _segment(data: Any, place: str) -> Segment:
     table = _Table(data, place)
-    request = table.take("request", _state("passive", "stand_up", "stand", "walk", "lie_down"), None)
+    request = table.take(
+        "request", _state("passive", "stand_up", "stand", "walk", "lie_down"), None
+    )
     segment = Segment(
         name=table.take("name", _text),
         request=request,
@@ -186,14 +195,19 @@ def _segment(data: Any, place: str) -> Segment:
     )
     table.finish()
     if segment.settle >= segment.duration:
-        raise ScenarioError(f"{place}.settle: found {segment.settle:g} s of a segment of "
-                            f"{segment.duration:g} s; nothing would be left to measure")
+        raise ScenarioError(
+            f"{place}.settle: found {segment.settle:g} s of a segment of "
+            f"{segment.duration:g} s; nothing would be left to measure"
+        )
     if segment.measure is Measure.STANDSTILL and any(segment.command):
-        raise ScenarioError(f"{place}.measure: 'standstill' needs a zero command, found "
-                            f"{list(segment.command)}")
+        raise ScenarioError(
+            f"{place}.measure: 'standstill' needs a zero command, found {list(segment.command)}"
+        )
     if segment.measure is Measure.TRACKING and not any(segment.command):
-        raise ScenarioError(f"{place}.measure: 'tracking' needs a command that is not zero; "
-                            "use 'standstill' for zero")
+        raise ScenarioError(
+            f"{place}.measure: 'tracking' needs a command that is not zero; "
+            "use 'standstill' for zero"
+        )
     return segment
 
 
@@ -223,8 +237,10 @@ class _Table:
 
     def finish(self) -> None:
         if self._data:
-            raise ScenarioError(f"{self._place}: unknown key(s) {', '.join(map(repr, self._data))}; "
-                                f"allowed are {', '.join(self._known)}")
+            raise ScenarioError(
+                f"{self._place}: unknown key(s) {', '.join(map(repr, self._data))}; "
+                f"allowed are {', '.join(self._known)}"
+            )
 
 
 def _numbers(data: Any, place: str, kind: type) -> Any:

@@ -1,10 +1,11 @@
-"""Session: everything one run needs, started and taken down again: a ROS domain of its own, the nodes, the runner."""
+"""Session: everything one run needs, started and taken down again: a ROS domain of its own, the
+nodes, the runner."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from policy_controller.state import FOOT_NAMES, JOINT_NAMES
 from policy_controller.verification.processes import NodeCommand, NodeProcesses
 from policy_controller.verification.recorder import Topics
 from policy_controller.verification.recording import Failure, Recording
-from policy_controller.verification.runner import Look, Runner, RunFailedError
+from policy_controller.verification.runner import Look, RunFailedError, Runner
 from policy_controller.verification.scenario import Scenario
 
 
@@ -58,13 +59,18 @@ class Watcher(Protocol):
         """Share of the present stage that is done."""
 
 
-def record_run(setup: Setup, log_directory: Path, watcher: Watcher) -> tuple[Recording, Failure | None]:
+def record_run(
+    setup: Setup, log_directory: Path, watcher: Watcher
+) -> tuple[Recording, Failure | None]:
     """Start the nodes, run the scenario, stop the nodes, return what was recorded.
 
-    Raises RunFailedError, OperatorError or NodeDiedError if the run could not begin; what goes wrong later is the Failure.
+    Raises RunFailedError, OperatorError or NodeDiedError if the run could not begin; what goes
+    wrong later is the Failure.
     """
     with _own_domain(), NodeProcesses(setup.nodes(), log_directory, os.environ) as processes:
-        rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # Ctrl-C stays a KeyboardInterrupt
+        rclpy.init(
+            signal_handler_options=SignalHandlerOptions.NO
+        )  # Ctrl-C stays a KeyboardInterrupt
         node = rclpy.create_node("footlight_verification")
         runner = Runner(node, Topics(), setup.scenario, processes, watcher.on_look)
         try:
@@ -72,8 +78,8 @@ def record_run(setup: Setup, log_directory: Path, watcher: Watcher) -> tuple[Rec
             runner.bring_up()
             if runner.bundle != setup.bundle.sha256:
                 raise RunFailedError(
-                    f"the controller runs bundle {runner.bundle[:12]}, {setup.bundle_path} is {setup.bundle.sha256[:12]}; "
-                    "give both the same bundle"
+                    f"the controller runs bundle {runner.bundle[:12]}, {setup.bundle_path} is "
+                    f"{setup.bundle.sha256[:12]}; do not change it while it runs"
                 )
             watcher.on_stage("Running the scenario")
             outcome = runner.run()
@@ -90,7 +96,8 @@ def record_run(setup: Setup, log_directory: Path, watcher: Watcher) -> tuple[Rec
 
 @contextmanager
 def _own_domain() -> Iterator[None]:
-    """A ROS domain that nobody else on this computer uses, not visible from outside of it, for this process and its children."""
+    """A ROS domain that nobody else on this computer uses, not visible from outside of it, for this
+    process and its children."""
     with domain_id() as domain:
         before = dict(os.environ)
         os.environ |= {"ROS_DOMAIN_ID": str(domain), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}

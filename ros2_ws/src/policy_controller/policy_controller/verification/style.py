@@ -1,4 +1,5 @@
-"""One look for all figures: colours, sizes, axes. The palette is Okabe and Ito's, readable with colour-blind eyes."""
+"""One look for all figures: colours, sizes, axes. The palette is Okabe and Ito's, readable with
+colour-blind eyes."""
 
 from __future__ import annotations
 
@@ -54,4 +55,6 @@ def house_style() -> Iterator[None]:
 
 def limit_line(axes: Axes, value: float, label: str | None = None) -> None:
     """A horizontal limit."""
-    axes.axhline(value, color=VERMILLION, linewidth=1.0, linestyle=(0, (5, 3)), label=label, zorder=3)
+    axes.axhline(
+        value, color=VERMILLION, linewidth=1.0, linestyle=(0, (5, 3)), label=label, zorder=3
+    )

@@ -29,7 +29,7 @@ class Timing:
     period_tolerance: float  # s
     tick: Spread  # state to published command, as measured by the controller
     state_age: Spread  # age of the robot state when the tick used it
-    latency: Spread  # state handed to the middleware by the robot until the answering command handed over by the controller
+    latency: Spread  # from sending a state to sending the command that answers it
     overruns: int  # ticks that ended after their deadline
 
 
@@ -43,7 +43,9 @@ def measure_timing(recording: Recording, tolerance: float) -> Timing:
     return Timing(
         nominal_period=recording.control_period,
         period=spread(period),
-        period_share=float(np.mean(np.abs(period - recording.control_period) <= tolerance)) if period.size else float("nan"),
+        period_share=float(np.mean(np.abs(period - recording.control_period) <= tolerance))
+        if period.size
+        else float("nan"),
         period_tolerance=tolerance,
         tick=spread(status.tick_duration[used]),
         state_age=spread(status.state_age[used]),
@@ -55,8 +57,8 @@ def measure_timing(recording: Recording, tolerance: float) -> Timing:
 def command_latency(recording: Recording) -> np.ndarray:
     """Time from sending a state to sending the command that answers it [s].
 
-    Both times are taken by the middleware on one computer; a command names the state it answers by its stamp. Commands to states
-    that were not recorded are left out.
+    Both times are taken by the middleware on one computer; a command names the state it answers by
+    its stamp. Commands to states that were not recorded are left out.
     """
     state, command = recording.state, recording.command
     used = command.stamp >= recording.origin

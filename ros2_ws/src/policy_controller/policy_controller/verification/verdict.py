@@ -9,11 +9,13 @@ from policy_controller.verification.metrics import Metrics
 from policy_controller.verification.scenario import Measure, Scenario
 
 RECORDED_SHARE = 0.95
-"""Least share of the run that must have been recorded. With more missing, the other numbers prove nothing."""
+"""Least share of the run that must have been recorded. With more missing, the other numbers prove
+nothing."""
 
 
 def quantity(value: float, unit: str) -> str:
-    """A value in SI units as a person reads it: lengths in mm, durations in ms, shares in percent."""
+    """A value in SI units as a person reads it: lengths in mm, durations in ms, shares in
+    percent."""
     if value != value:
         return "not measured"
     value += 0.0  # no minus sign on zero
@@ -79,42 +81,123 @@ def judge(metrics: Metrics, scenario: Scenario) -> Verdict:
     rows: list[Check] = []
 
     def check(
-        key: str, title: str, value: tuple[float, str], limit: float, unit: str, *, upper: bool = True, decides: bool = True
+        key: str,
+        title: str,
+        value: tuple[float, str],
+        limit: float,
+        unit: str,
+        *,
+        upper: bool = True,
+        decides: bool = True,
     ) -> None:
         rows.append(Check(key, title, value[0], limit, unit, upper, decides, value[1]))
 
     last = metrics.segments[-1].name if metrics.segments else "no segment"
-    check("completed", "Segments completed", (done, "" if done == metrics.segments_planned else f"last: {last}"),
-          metrics.segments_planned, "", upper=False)
+    check(
+        "completed",
+        "Segments completed",
+        (done, "" if done == metrics.segments_planned else f"last: {last}"),
+        metrics.segments_planned,
+        "",
+        upper=False,
+    )
     check("falls", "Falls", _events(metrics.falls), 0, "")
     check("guard_trips", "Guard trips", _events(metrics.guard_trips), 0, "")
     if moves:
-        speed = [(s.velocity_rmse, s.name) for s in metrics.segments if s.measure == Measure.TRACKING.value]
-        yaw = [(s.yaw_rate_rmse, s.name) for s in metrics.segments if s.measure == Measure.TRACKING.value]
-        check("velocity_rmse", "Velocity tracking error, RMS", _worst(speed, max), limits.velocity_rmse, "m/s")
-        check("yaw_rate_rmse", "Yaw rate tracking error, RMS", _worst(yaw, max), limits.yaw_rate_rmse, "rad/s")
+        speed = [
+            (s.velocity_rmse, s.name)
+            for s in metrics.segments
+            if s.measure == Measure.TRACKING.value
+        ]
+        yaw = [
+            (s.yaw_rate_rmse, s.name)
+            for s in metrics.segments
+            if s.measure == Measure.TRACKING.value
+        ]
+        check(
+            "velocity_rmse",
+            "Velocity tracking error, RMS",
+            _worst(speed, max),
+            limits.velocity_rmse,
+            "m/s",
+        )
+        check(
+            "yaw_rate_rmse",
+            "Yaw rate tracking error, RMS",
+            _worst(yaw, max),
+            limits.yaw_rate_rmse,
+            "rad/s",
+        )
     if stands:
-        drift = [(s.drift, s.name) for s in metrics.segments if s.measure == Measure.STANDSTILL.value]
-        rms = [(s.joint_speed_rms, s.name) for s in metrics.segments if s.measure == Measure.STANDSTILL.value]
+        drift = [
+            (s.drift, s.name) for s in metrics.segments if s.measure == Measure.STANDSTILL.value
+        ]
+        rms = [
+            (s.joint_speed_rms, s.name)
+            for s in metrics.segments
+            if s.measure == Measure.STANDSTILL.value
+        ]
         check("drift", "Drift at zero command", _worst(drift, max), limits.drift, "m")
-        check("joint_speed_rms", "Joint speed at zero command, RMS", _worst(rms, max), limits.joint_speed_rms, "rad/s")
+        check(
+            "joint_speed_rms",
+            "Joint speed at zero command, RMS",
+            _worst(rms, max),
+            limits.joint_speed_rms,
+            "rad/s",
+        )
     if moves:
         apex = [(foot.swing_apex, foot.name) for foot in metrics.feet]
         duty = [(foot.duty_factor, foot.name) for foot in metrics.feet]
-        check("swing_apex", "Swing apex, median", _worst(apex, min), limits.swing_apex, "m", upper=False)
+        check(
+            "swing_apex",
+            "Swing apex, median",
+            _worst(apex, min),
+            limits.swing_apex,
+            "m",
+            upper=False,
+        )
         check("duty_factor", "Duty factor", _worst(duty, max), limits.duty_factor, "share")
-    depth = [(value, foot.name) for value, foot in zip(metrics.penetration, metrics.feet, strict=True)]
+    depth = [
+        (value, foot.name) for value, foot in zip(metrics.penetration, metrics.feet, strict=True)
+    ]
     check("penetration", "Foot penetration, deepest", _worst(depth, max), limits.penetration, "m")
-    check("recorded", "Recorded share of the run", (metrics.recorded_share, ""), RECORDED_SHARE, "share", upper=False)
+    check(
+        "recorded",
+        "Recorded share of the run",
+        (metrics.recorded_share, ""),
+        RECORDED_SHARE,
+        "share",
+        upper=False,
+    )
 
     timing = metrics.timing
     if moves:
         slip = [(foot.stance_slip, foot.name) for foot in metrics.feet]
-        check("stance_slip", "Stance slip, mean", _worst(slip, max), targets.stance_slip, "m/s", decides=False)
-    check("period_share", f"Control periods within ±{timing.period_tolerance * 1e3:g} ms", (timing.period_share, ""),
-          targets.period_share, "share", upper=False, decides=False)
-    check("tick_duration", "Control tick, 99th percentile", (timing.tick.p99, ""), targets.tick_duration, "s",
-          decides=False)
+        check(
+            "stance_slip",
+            "Stance slip, mean",
+            _worst(slip, max),
+            targets.stance_slip,
+            "m/s",
+            decides=False,
+        )
+    check(
+        "period_share",
+        f"Control periods within ±{timing.period_tolerance * 1e3:g} ms",
+        (timing.period_share, ""),
+        targets.period_share,
+        "share",
+        upper=False,
+        decides=False,
+    )
+    check(
+        "tick_duration",
+        "Control tick, 99th percentile",
+        (timing.tick.p99, ""),
+        targets.tick_duration,
+        "s",
+        decides=False,
+    )
     return Verdict(tuple(rows))
 
 

@@ -16,7 +16,9 @@ from policy_controller.verification.recording import (
 )
 from policy_controller.verification.scenario import MOTION_STATES, parse_scenario
 
-JOINTS = tuple(f"{leg}_{joint}" for leg in ("LF", "RF", "LH", "RH") for joint in ("HAA", "HFE", "KFE"))
+JOINTS = tuple(
+    f"{leg}_{joint}" for leg in ("LF", "RF", "LH", "RH") for joint in ("HAA", "HFE", "KFE")
+)
 FEET = ("LF_FOOT", "RF_FOOT", "LH_FOOT", "RH_FOOT")
 RATE = 400  # Hz, states
 PERIOD = 0.02  # s, control
@@ -38,40 +40,63 @@ SCENARIO = {
         "duty_factor": 0.8,
         "penetration": 0.005,
     },
-    "targets": {"period_tolerance": 0.002, "period_share": 0.99, "tick_duration": 0.002, "stance_slip": 0.15},
+    "targets": {
+        "period_tolerance": 0.002,
+        "period_share": 0.99,
+        "tick_duration": 0.002,
+        "stance_slip": 0.15,
+    },
     "segments": [
         {"name": "stand", "request": "stand", "duration": 1.0},
-        {"name": "forward", "request": "walk", "command": [0.8, 0.0, 0.0], "duration": 6.0, "settle": 1.0,
-         "measure": "tracking"},
-        {"name": "turn", "command": [0.0, 0.0, -0.5], "duration": 6.0, "settle": 1.0, "measure": "tracking"},
+        {
+            "name": "forward",
+            "request": "walk",
+            "command": [0.8, 0.0, 0.0],
+            "duration": 6.0,
+            "settle": 1.0,
+            "measure": "tracking",
+        },
+        {
+            "name": "turn",
+            "command": [0.0, 0.0, -0.5],
+            "duration": 6.0,
+            "settle": 1.0,
+            "measure": "tracking",
+        },
         {"name": "stop", "duration": 11.0, "settle": 1.0, "measure": "standstill"},
     ],
 }
 
 
+LEG = """
+<link name="{leg}_HIP"/><link name="{leg}_THIGH"/><link name="{leg}_SHANK"/>
+<link name="{leg}_FOOT">
+  <collision><origin xyz="0 0 0.01"/><geometry><sphere radius="{radius}"/></geometry></collision>
+</link>
+<joint name="{leg}_HAA" type="revolute"><parent link="base"/><child link="{leg}_HIP"/>
+  <origin xyz="{x} {y} 0"/><axis xyz="1 0 0"/></joint>
+<joint name="{leg}_HFE" type="revolute"><parent link="{leg}_HIP"/><child link="{leg}_THIGH"/>
+  <origin xyz="0 0 0"/><axis xyz="0 1 0"/></joint>
+<joint name="{leg}_KFE" type="revolute"><parent link="{leg}_THIGH"/><child link="{leg}_SHANK"/>
+  <origin xyz="0 0 -{thigh}"/><axis xyz="0 1 0"/></joint>
+<joint name="{leg}_TIP" type="fixed"><parent link="{leg}_SHANK"/><child link="{leg}_FOOT"/>
+  <origin xyz="0 0 -{shank_and_offset}"/></joint>
+"""
+
+
 def leg_urdf(thigh: float = 0.3, shank: float = 0.35, radius: float = 0.03) -> str:
-    """Four planar-when-HAA-is-zero legs below the base, x forward: hip roll about x, hip and knee about y, ball foot."""
-    parts = ['<robot name="four_legs"><link name="base"/>']
+    """Four legs, x forward: hip roll about x, hip and knee about y, ball foot below the knee."""
+    parts = []
     for leg, x, y in (("LF", 0.3, 0.2), ("RF", 0.3, -0.2), ("LH", -0.3, 0.2), ("RH", -0.3, -0.2)):
-        for child, parent, joint, axis, xyz in (
-            ("HIP", "base", "HAA", "1 0 0", f"{x} {y} 0"),
-            ("THIGH", f"{leg}_HIP", "HFE", "0 1 0", "0 0 0"),
-            ("SHANK", f"{leg}_THIGH", "KFE", "0 1 0", f"0 0 {-thigh}"),
-        ):
-            parts.append(
-                f'<link name="{leg}_{child}"/><joint name="{leg}_{joint}" type="revolute"><parent link="{parent}"/>'
-                f'<child link="{leg}_{child}"/><origin xyz="{xyz}"/><axis xyz="{axis}"/></joint>'
-            )
         parts.append(
-            f'<link name="{leg}_FOOT"><collision><origin xyz="0 0 0.01"/><geometry><sphere radius="{radius}"/></geometry>'
-            f'</collision></link><joint name="{leg}_TIP" type="fixed"><parent link="{leg}_SHANK"/>'
-            f'<child link="{leg}_FOOT"/><origin xyz="0 0 {-shank - 0.01}"/></joint>'
+            LEG.format(leg=leg, x=x, y=y, thigh=thigh, shank_and_offset=shank + 0.01, radius=radius)
         )
-    return "".join(parts) + "</robot>"
+    return f'<robot name="four_legs"><link name="base"/>{"".join(parts)}</robot>'
 
 
 def trot(time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Contact [T, 4] and height [T, 4] of a trot: per foot STEP_RATE steps a second, in contact for DUTY of each, half-sine swing."""
+    """Contact [T, 4] and height [T, 4] of a trot: per foot STEP_RATE steps a second, in contact for
+    DUTY of each, half-sine swing."""
     phase = (time[:, None] * STEP_RATE + np.array([0.0, 0.5, 0.5, 0.0])) % 1.0
     contact = phase < DUTY
     swing = np.clip((phase - DUTY) / (1.0 - DUTY), 0.0, 1.0)
@@ -107,11 +132,14 @@ def kinematics(urdf) -> FootKinematics:
 
 @pytest.fixture
 def recording(scenario) -> Recording:
-    """A run that follows every command exactly and trots as `trot` says while a command is given."""
+    """A run that follows every command exactly and trots as `trot` says while a command is
+    given."""
     marks, begin = [], START
     for segment in scenario.segments:
         end = begin + round(segment.duration * 1e9)
-        marks.append(Mark(segment.name, begin, begin, begin + round(segment.settle * 1e9), end, True))
+        marks.append(
+            Mark(segment.name, begin, begin, begin + round(segment.settle * 1e9), end, True)
+        )
         begin = end
     total = scenario.duration
     stamp = START + (np.arange(round(total * RATE)) * 1e9 / RATE).astype(np.int64)
@@ -130,7 +158,9 @@ def recording(scenario) -> Recording:
     position[:, 0] = np.cumsum(command[:, 0]) / RATE
     position[:, 2] = HEIGHT
     orientation = np.column_stack((np.zeros((count, 2)), np.sin(yaw / 2), np.cos(yaw / 2)))
-    feet = position[:, None, :] + np.array([[0.3, 0.2, 0], [0.3, -0.2, 0], [-0.3, 0.2, 0], [-0.3, -0.2, 0]])
+    feet = position[:, None, :] + np.array(
+        [[0.3, 0.2, 0], [0.3, -0.2, 0], [-0.3, 0.2, 0], [-0.3, -0.2, 0]]
+    )
     feet[:, :, 2] = height
     sway = 0.3 * np.sin(2 * np.pi * STEP_RATE * time)[:, None] * np.ones(12) * moving[:, None]
     state = StateTrack(
@@ -142,9 +172,15 @@ def recording(scenario) -> Recording:
         base_linear_velocity=np.column_stack((command[:, :2], np.zeros(count))),
         base_angular_velocity=np.column_stack((np.zeros((count, 2)), command[:, 2])),
         joint_position=sway,
-        joint_velocity=0.3 * 2 * np.pi * STEP_RATE * np.cos(2 * np.pi * STEP_RATE * time)[:, None] * np.ones(12)
+        joint_velocity=0.3
+        * 2
+        * np.pi
+        * STEP_RATE
+        * np.cos(2 * np.pi * STEP_RATE * time)[:, None]
+        * np.ones(12)
         * moving[:, None],
-        joint_torque=np.where(moving[:, None], 20.0 * np.sin(7.0 * time)[:, None], 5.0) * np.ones(12),
+        joint_torque=np.where(moving[:, None], 20.0 * np.sin(7.0 * time)[:, None], 5.0)
+        * np.ones(12),
         foot_contact=contact,
         foot_position=feet,
         foot_force=np.where(contact[:, :, None], [0.0, 0.0, 125.0], 0.0),

@@ -40,7 +40,8 @@ def test_perfect_tracking_has_no_error(measured):
 
 
 def test_rmse_of_offset_and_sine(recording, scenario, limits, kinematics):
-    # vx off by 0.06, vy by 0.10 sin(w t): |e|^2 = 0.06^2 + 0.10^2 / 2 on average over whole periods; yaw rate off by 0.03
+    # vx off by 0.06, vy by 0.10 sin(w t): |e|^2 = 0.06^2 + 0.10^2 / 2 on average over whole
+    # periods; yaw rate off by 0.03
     state = recording.state
     linear, angular = state.base_linear_velocity.copy(), state.base_angular_velocity.copy()
     time = recording.seconds(state.stamp)
@@ -48,10 +49,15 @@ def test_rmse_of_offset_and_sine(recording, scenario, limits, kinematics):
     linear[:, 1] += 0.10 * np.sin(2 * np.pi * 2.0 * time)
     angular[:, 2] -= 0.03
     metrics = measure(
-        with_state(recording, base_linear_velocity=linear, base_angular_velocity=angular), scenario, limits, kinematics
+        with_state(recording, base_linear_velocity=linear, base_angular_velocity=angular),
+        scenario,
+        limits,
+        kinematics,
     )
     for name in ("forward", "turn"):
-        assert by_name(metrics)[name].velocity_rmse == pytest.approx(np.sqrt(0.06**2 + 0.1**2 / 2), rel=1e-6)
+        assert by_name(metrics)[name].velocity_rmse == pytest.approx(
+            np.sqrt(0.06**2 + 0.1**2 / 2), rel=1e-6
+        )
         assert by_name(metrics)[name].yaw_rate_rmse == pytest.approx(0.03, rel=1e-6)
 
 
@@ -59,7 +65,9 @@ def test_settling_time_is_left_out(recording, scenario, limits, kinematics):
     linear = recording.state.base_linear_velocity.copy()
     mark = recording.marks[1]
     linear[window(recording.state.stamp, mark.start, mark.steady)] = 5.0
-    metrics = measure(with_state(recording, base_linear_velocity=linear), scenario, limits, kinematics)
+    metrics = measure(
+        with_state(recording, base_linear_velocity=linear), scenario, limits, kinematics
+    )
     assert by_name(metrics)["forward"].velocity_rmse == pytest.approx(0.0, abs=1e-12)
 
 
@@ -72,11 +80,16 @@ def test_drift_is_the_largest_excursion(recording, scenario, limits, kinematics)
     joint_velocity = recording.state.joint_velocity.copy()
     joint_velocity[part, 5] = 0.6  # one joint of twelve: rms = 0.6 / sqrt(12)
     metrics = measure(
-        with_state(recording, base_position=position, joint_velocity=joint_velocity), scenario, limits, kinematics
+        with_state(recording, base_position=position, joint_velocity=joint_velocity),
+        scenario,
+        limits,
+        kinematics,
     )
     assert by_name(metrics)["stop"].drift == pytest.approx(0.04, rel=1e-4)
     assert by_name(metrics)["stop"].joint_speed_rms == pytest.approx(0.6 / np.sqrt(12))
-    assert np.isnan(by_name(metrics)["forward"].drift) and np.isnan(by_name(metrics)["stop"].velocity_rmse)
+    assert np.isnan(by_name(metrics)["forward"].drift) and np.isnan(
+        by_name(metrics)["stop"].velocity_rmse
+    )
 
 
 def test_gait_of_the_hand_made_trot(measured):
@@ -96,14 +109,19 @@ def test_stance_slip_counts_contact_only(recording):
     velocity[..., 2] = 7.0  # vertical speed is no slip
     mark = recording.marks[1]
     feet = measure_gait(
-        recording.foot_names, recording.state, velocity, [window(recording.state.stamp, mark.steady, mark.end)]
+        recording.foot_names,
+        recording.state,
+        velocity,
+        [window(recording.state.stamp, mark.steady, mark.end)],
     )
     assert [foot.stance_slip for foot in feet] == pytest.approx([0.13] * 4)
 
 
 def test_foot_that_never_lifts_has_no_apex_and_full_duty(recording, scenario, limits, kinematics):
     contact = np.ones_like(recording.state.foot_contact)
-    foot = measure(with_state(recording, foot_contact=contact), scenario, limits, kinematics).feet[0]
+    foot = measure(with_state(recording, foot_contact=contact), scenario, limits, kinematics).feet[
+        0
+    ]
     assert (foot.swings, foot.swing_apex, foot.duty_factor) == (0, 0.0, 1.0)
 
 
@@ -132,7 +150,9 @@ def test_joint_extremes_and_margins(recording, scenario, limits, kinematics):
     torque[500, 4], speed[600, 4], position[700, 4] = -66.0, -7.5, 2.9
     joint = measure(
         with_state(recording, joint_torque=torque, joint_velocity=speed, joint_position=position),
-        scenario, limits, kinematics,
+        scenario,
+        limits,
+        kinematics,
     ).joints[4]
     assert joint.name == "RF_HFE"
     assert (joint.torque, joint.torque_margin) == (66.0, 14.0)
@@ -142,7 +162,9 @@ def test_joint_extremes_and_margins(recording, scenario, limits, kinematics):
 
 def test_tilt_angle():
     # roll of 0.7 rad and yaw of 2 rad: yaw does not tilt
-    assert tilt(np.array([[np.sin(0.35), 0, 0, np.cos(0.35)], [0, 0, np.sin(1), np.cos(1)]])) == pytest.approx([0.7, 0.0])
+    assert tilt(
+        np.array([[np.sin(0.35), 0, 0, np.cos(0.35)], [0, 0, np.sin(1), np.cos(1)]])
+    ) == pytest.approx([0.7, 0.0])
 
 
 def test_one_fall_is_one_event_and_only_while_standing(recording, scenario):
@@ -150,7 +172,11 @@ def test_one_fall_is_one_event_and_only_while_standing(recording, scenario):
     position[3000:3200, 2] = 0.2
     fallen = with_state(recording, base_position=position)
     (event,) = find_falls(fallen, scenario.fall)
-    assert event.segment == "turn" and event.time == pytest.approx(7.5) and "height 0.20 m" in event.what
+    assert (
+        event.segment == "turn"
+        and event.time == pytest.approx(7.5)
+        and "height 0.20 m" in event.what
+    )
     lying = np.full_like(recording.status.motion_state, MOTION_STATES.index("passive"))
     assert find_falls(with_status(fallen, motion_state=lying), scenario.fall) == ()
     orientation = recording.state.base_orientation.copy()
@@ -167,7 +193,9 @@ def test_guard_trips_are_counted_when_they_appear(recording):
     state[300:] = MOTION_STATES.index("fault")
     trips = find_guard_trips(with_status(recording, reasons=tuple(reasons), motion_state=state))
     assert [(trip.what, trip.segment) for trip in trips] == [
-        ("TILT", "forward"), ("STATE_STALE", "forward"), ("FAULT", "forward")
+        ("TILT", "forward"),
+        ("STATE_STALE", "forward"),
+        ("FAULT", "forward"),
     ]
     assert trips[0].time == pytest.approx(2.0003)
 
@@ -190,13 +218,20 @@ def test_latency_joins_state_and_command_by_stamp(recording):
     # a command whose state was not recorded is left out
     keep = np.ones(len(recording.state.stamp), dtype=bool)
     keep[80] = False  # the state of the tenth control step
-    state = replace(recording.state, stamp=recording.state.stamp[keep], sent=recording.state.sent[keep])
+    state = replace(
+        recording.state, stamp=recording.state.stamp[keep], sent=recording.state.sent[keep]
+    )
     assert len(command_latency(replace(recording, state=state))) == len(recording.command.stamp) - 1
 
 
 def test_spread():
     values = spread(np.append(np.arange(101) / 100.0, np.nan))
-    assert (values.samples, values.p50, values.p99, values.max) == (101, 0.5, pytest.approx(0.99), 1.0)
+    assert (values.samples, values.p50, values.p99, values.max) == (
+        101,
+        0.5,
+        pytest.approx(0.99),
+        1.0,
+    )
     assert spread(np.array([])).samples == 0
 
 
@@ -206,7 +241,9 @@ def test_missing_states_lower_the_recorded_share(recording, scenario, limits, ki
     keep[2000:2960] = False  # 2.4 s of 24 s
     names = [name for name in recording.state.__dataclass_fields__]
     lost = with_state(recording, **{name: getattr(recording.state, name)[keep] for name in names})
-    assert measure(lost, scenario, limits, kinematics).recorded_share == pytest.approx(0.9, abs=1e-3)
+    assert measure(lost, scenario, limits, kinematics).recorded_share == pytest.approx(
+        0.9, abs=1e-3
+    )
 
 
 def test_distance_and_duration(measured):

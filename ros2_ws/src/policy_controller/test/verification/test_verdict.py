@@ -81,7 +81,9 @@ def sunk_foot(recording):
 def gap(recording):
     keep = np.ones(len(recording.state.stamp), dtype=bool)
     keep[3000:3600] = False  # 1.5 s of 24 s
-    return state_of(recording, **{name: getattr(recording.state, name)[keep] for name in vars(recording.state)})
+    return state_of(
+        recording, **{name: getattr(recording.state, name)[keep] for name in vars(recording.state)}
+    )
 
 
 def cut_short(recording):
@@ -113,7 +115,11 @@ def test_good_run_passes_with_every_check(recording, verdict_of):
     verdict = verdict_of(recording)
     assert verdict.passed and verdict.failures == ()
     assert {check.key for check in verdict.checks if check.decides} == set(CASES)
-    assert {check.key for check in verdict.checks if not check.decides} == {"stance_slip", "period_share", "tick_duration"}
+    assert {check.key for check in verdict.checks if not check.decides} == {
+        "stance_slip",
+        "period_share",
+        "tick_duration",
+    }
 
 
 @pytest.mark.parametrize("key", CASES)
@@ -137,13 +143,19 @@ def test_row_names_number_limit_margin_and_place(recording, verdict_of):
     checks = {check.key: check for check in verdict_of(low_swing(recording)).checks}
     apex = checks["swing_apex"]
     assert (apex.limit, apex.unit, apex.where, apex.upper) == (0.04, "m", "RH_FOOT", False)
-    assert apex.value == pytest.approx(0.035, abs=1e-4) and apex.margin == pytest.approx(-0.125, abs=1e-3)
+    assert apex.value == pytest.approx(0.035, abs=1e-4) and apex.margin == pytest.approx(
+        -0.125, abs=1e-3
+    )
     assert checks["velocity_rmse"].margin == pytest.approx(1.0)
     assert checks["falls"].margin is None
 
 
 def test_targets_are_reported_and_do_not_decide(recording, verdict_of):
-    slow = replace(recording.status, period=recording.status.period + 0.005, tick_duration=recording.status.tick_duration + 0.01)
+    slow = replace(
+        recording.status,
+        period=recording.status.period + 0.005,
+        tick_duration=recording.status.tick_duration + 0.01,
+    )
     verdict = verdict_of(replace(recording, status=slow))
     missed = {check.key for check in verdict.checks if not check.passed}
     assert {"period_share", "tick_duration"} <= missed and verdict.passed
