@@ -1,0 +1,1 @@
+"""Training through differentiable contact: physics, environment, SHAC, export."""

@@ -1,0 +1,7 @@
+"""Differentiable simulation of legged robots with smoothed or hard contact (NumPy and Warp)."""
+
+from .contact import ContactModel
+from .simulator import Simulator
+from .urdf import Robot, RobotError, load_robot
+
+__all__ = ["ContactModel", "Robot", "RobotError", "Simulator", "load_robot"]

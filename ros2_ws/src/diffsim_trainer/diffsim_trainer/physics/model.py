@@ -1,0 +1,84 @@
+"""The robot and the step settings as one Warp struct, and the layout of the packed arrays."""
+
+from functools import cache
+
+import numpy as np
+import warp as wp
+
+from .spatial import build_spatial
+from .urdf import Robot
+
+GRAVITY = 9.81  # m/s^2
+
+# state [N, 37]
+STATE_SIZE = 37
+POSITION, ORIENTATION, LINEAR_VELOCITY, ANGULAR_VELOCITY, JOINT_POSITION, JOINT_VELOCITY = (
+    0,
+    3,
+    7,
+    10,
+    13,
+    25,
+)
+# params [N, 9]
+PARAMS_SIZE = 9
+FRICTION, ADDED_MASS, COM_SHIFT, KP_SCALE, KD_SCALE, MOTOR_STRENGTH, KAPPA = 0, 1, 2, 5, 6, 7, 8
+# sensors [N, 4, 10]
+SENSORS_SIZE = 10
+TORQUE, HEIGHT, FOOT_VELOCITY, FOOT_FORCE = 0, 3, 4, 7
+
+DEFAULT_FRICTION = 0.8
+DEFAULT_KAPPA = 300.0  # 1/m
+
+
+@cache
+def build_model_type(real):
+    """Struct type of the model for `real`; arrays are [bodies], [joints] or [legs]."""
+    vec3, mat33 = build_spatial(real).vec3, build_spatial(real).mat33
+
+    @wp.struct
+    class Model:
+        dt: real
+        foot_radius: real
+        kp: real
+        kd: real
+        torque_limit: real
+        saturation_torque: real
+        velocity_limit: real
+        mass: wp.array(dtype=real)
+        com: wp.array(dtype=vec3)
+        inertia: wp.array(dtype=mat33)
+        joint_offset: wp.array(dtype=vec3)
+        joint_axis: wp.array(dtype=vec3)
+        foot_offset: wp.array(dtype=vec3)
+        armature: wp.array(dtype=real)
+        viscous: wp.array(dtype=real)
+        coulomb: wp.array(dtype=real)
+
+    return Model
+
+
+def build_model(robot: Robot, real, dt: float, device: str):
+    """Upload `robot` (float64, host) as a Model in precision `real` on `device`."""
+    spatial = build_spatial(real)
+    model = build_model_type(real)()
+    model.dt = dt
+    model.foot_radius = robot.foot_radius
+    model.kp, model.kd = robot.kp, robot.kd
+    model.torque_limit = robot.torque_limit
+    model.saturation_torque = robot.actuator.saturation_torque
+    model.velocity_limit = robot.velocity_limit
+
+    def upload(value: np.ndarray, dtype):
+        return wp.array(value, dtype=dtype, device=device)
+
+    model.mass = upload(robot.mass, real)
+    model.com = upload(robot.com, spatial.vec3)
+    model.inertia = upload(robot.inertia, spatial.mat33)
+    model.joint_offset = upload(robot.joint_offset, spatial.vec3)
+    model.joint_axis = upload(robot.joint_axis, spatial.vec3)
+    model.foot_offset = upload(robot.foot_offset, spatial.vec3)
+    model.armature = upload(robot.actuator.armature, real)
+    model.viscous = upload(robot.actuator.viscous, real)
+    model.coulomb = upload(robot.actuator.coulomb, real)
+    return model
