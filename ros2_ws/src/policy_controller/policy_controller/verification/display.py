@@ -44,8 +44,7 @@ class Display:
         self._live.stop()
 
     def on_stage(self, text: str) -> None:
-        self._stage, self._share = text, 0.0
-        self._finish_segment(None)
+        self._stage, self._share, self._look = text, 0.0, None
         if not self._console.is_terminal:
             self._console.print(text)
 
@@ -53,26 +52,21 @@ class Display:
         self._share = share
 
     def on_look(self, look: Look) -> None:
-        self._finish_segment(look)
         self._look = look
         self._share = self._done(look) / self._scenario.duration
 
-    def _finish_segment(self, look: Look | None) -> None:
-        """Leave one line for a segment that has just ended."""
-        last = self._look
-        if last is None or (look is not None and look.index == last.index):
-            return
-        if look is None:
-            self._look = None
+    def on_segment_end(self, look: Look, completed: bool) -> None:
+        """Leave one line for the segment: command, velocity at its end, motion state."""
+        sign, colour = ("✓", "green") if completed else ("✗", "bold red")
         self._console.print(
             Text.assemble(
-                ("  ✓ " if look else "  · ", "green" if look else "dim"),
-                f"{last.segment.name:<12}",
-                ("  command ", "dim"),
-                _triple(last.segment.command),
-                ("  measured at its end ", "dim"),
-                _triple(last.velocity),
-                ("  " + last.motion_state.upper().replace("_", " "), "cyan"),
+                (f"  {sign} ", colour),
+                f"{look.segment.name:<11}",
+                (_triple(look.segment.command), "dim"),
+                ("  →  ", "dim"),
+                _triple(look.velocity),
+                ("   " + look.motion_state.upper().replace("_", " "), "cyan"),
+                ("   " + ", ".join(look.reasons), "red"),
             )
         )
 
@@ -177,7 +171,7 @@ def _row(check: Check) -> tuple[str, ...]:
     if check.decides:
         word = "[green]PASS[/]" if check.passed else "[bold red]FAIL[/]"
     else:
-        word = "[dim]target met[/]" if check.passed else "[yellow]target not met[/]"
+        word = "[dim]met[/]" if check.passed else "[yellow]not met[/]"
     return (
         check.title,
         quantity(check.value, check.unit),

@@ -90,7 +90,7 @@ class Metrics:
     timing: Timing
     falls: tuple[Event, ...]
     guard_trips: tuple[Event, ...]
-    recorded_share: float  # share of the run without gaps in the recorded states
+    recorded_share: float  # share of the run without gaps of two control periods or more
     duration: float  # s, from the first request to the last sample of the last segment
     distance: float  # m, length of the base path
 
@@ -126,7 +126,7 @@ def measure(
         timing=measure_timing(recording, scenario.targets.period_tolerance),
         falls=find_falls(recording, scenario.fall),
         guard_trips=find_guard_trips(recording),
-        recorded_share=_recorded_share(state.stamp[run]),
+        recorded_share=_recorded_share(state.stamp[run], recording.control_period),
         duration=float(state.stamp[run][-1] - recording.origin) * NANO,
         distance=_path_length(state.base_position[run], state.stamp[run]),
     )
@@ -253,12 +253,12 @@ def _foot_model_error(recording: Recording, kinematics: FootKinematics, run: sli
     return float(np.linalg.norm(model - state.foot_position[run], axis=-1).max())
 
 
-def _recorded_share(stamp: np.ndarray) -> float:
-    """1 - (time in gaps longer than three typical sample times) / (whole time)."""
+def _recorded_share(stamp: np.ndarray, control_period: float) -> float:
+    """1 - (time in gaps longer than two control periods) / (whole time)."""
     step = np.diff(stamp)
     if step.size == 0 or step.sum() <= 0:
         return 0.0
-    return float(1.0 - step[step > 3 * np.median(step)].sum() / step.sum())
+    return float(1.0 - step[step * NANO > 2.0 * control_period].sum() / step.sum())
 
 
 def _path_length(position: np.ndarray, stamp: np.ndarray) -> float:

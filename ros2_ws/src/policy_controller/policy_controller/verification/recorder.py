@@ -1,8 +1,9 @@
 """Recorder: keeps the bytes of messages while the robot moves and reads them after the run.
 
-Reading 400 states a second in Python costs a tenth of a core; on a small computer that is time the
-control loop needs. So states and commands stay serialised, and only the controller status (50 a
-second) and now and then a state are read for the operator.
+Reading 400 states a second in Python, or only being called back for each, costs a fifth of a core;
+on a small computer that is time the control loop needs. So messages are taken from the middleware
+in batches, states and commands stay serialised, and only the controller status (50 a second), and
+now and then a state, are read at once for the operator.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from footlight_msgs.msg import ControllerStatus
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
+from rclpy.subscription import Subscription
 from series_elastic_actuator_msgs.msg import SeActuatorCommands
 
 from policy_controller.verification.recording import (
@@ -44,28 +46,35 @@ class Topics:
 
 
 class Recorder:
-    """Subscribes state, joint commands and controller status of `node` and keeps all of them."""
+    """Keeps all states, joint commands and controller statuses that `poll` finds.
+
+    `node` must not be in an executor: its messages would be taken there.
+    """
 
     def __init__(self, node: Node, topics: Topics) -> None:
         self.status: ControllerStatus | None = None  # newest
-        self._states: list[tuple[bytes, int]] = []
+        self._states: list[tuple[bytes, int]] = []  # message, system time of sending [ns]
         self._commands: list[tuple[bytes, int]] = []
         self._statuses: list[ControllerStatus] = []
         sensor = QoSProfile(depth=QUEUE, reliability=ReliabilityPolicy.BEST_EFFORT)
         reliable = QoSProfile(depth=QUEUE, reliability=ReliabilityPolicy.RELIABLE)
-        node.create_subscription(
-            AnymalState, topics.state, self._keep_in(self._states), sensor, raw=True
-        )
-        node.create_subscription(
-            SeActuatorCommands,
-            topics.joint_commands,
-            self._keep_in(self._commands),
-            reliable,
-            raw=True,
-        )
-        node.create_subscription(
-            ControllerStatus, f"{topics.controller}/status", self._on_status, reliable
-        )
+        self._subscriptions = [
+            node.create_subscription(kind, name, lambda _: None, qos, raw=True)
+            for kind, name, qos in (
+                (AnymalState, topics.state, sensor),
+                (SeActuatorCommands, topics.joint_commands, reliable),
+                (ControllerStatus, f"{topics.controller}/status", reliable),
+            )
+        ]
+
+    def poll(self) -> None:
+        """Take what has arrived; call it at least every second, or messages are lost."""
+        states, commands, statuses = self._subscriptions
+        self._states += _take_all(states)
+        self._commands += _take_all(commands)
+        self._statuses += [deserialize_message(d, ControllerStatus) for d, _ in _take_all(statuses)]
+        if self._statuses:
+            self.status = self._statuses[-1]
 
     @property
     def stamp(self) -> int | None:
@@ -75,6 +84,10 @@ class Recorder:
     @property
     def state_count(self) -> int:
         return len(self._states)
+
+    @property
+    def status_count(self) -> int:
+        return len(self._statuses)
 
     def latest_state(self) -> AnymalState:
         """The newest state, read now."""
@@ -117,15 +130,14 @@ class Recorder:
             marks=tuple(marks),
         )
 
-    def _keep_in(self, store: list[tuple[bytes, int]]) -> Callable:
-        def keep(data: bytes, info: dict) -> None:
-            store.append((data, info["source_timestamp"]))
 
-        return keep
-
-    def _on_status(self, message: ControllerStatus) -> None:
-        self.status = message
-        self._statuses.append(message)
+def _take_all(subscription: Subscription) -> list[tuple[bytes, int]]:
+    taken = []
+    with subscription.handle:
+        while (found := subscription.handle.take_message(subscription.msg_type, True)) is not None:
+            data, info = found
+            taken.append((data, info["source_timestamp"]))
+    return taken
 
 
 def _stamp_of(data: bytes) -> int:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from rclpy.executors import SingleThreadedExecutor
@@ -21,6 +22,7 @@ from policy_controller.verification.scenario import MOTION_STATES, Scenario, Seg
 START_TIMEOUT = 180.0  # s of wall time: the first start of a simulation compiles its kernels
 SERVICE_TIMEOUT = 30.0  # s of wall time: loading a bundle replays its golden data
 SILENCE_TIMEOUT = 3.0  # s of wall time without a new state or status
+POLL_PERIOD = 0.005  # s of wall time
 LOOK_PERIOD = 0.1  # s of robot time between looks at the whole state
 
 
@@ -44,6 +46,16 @@ class Look:
     reasons: tuple[str, ...]
 
 
+class RunWatcher(Protocol):
+    """Who is told how the run goes on."""
+
+    def on_look(self, look: Look) -> None:
+        """About ten times a second of robot time."""
+
+    def on_segment_end(self, look: Look, completed: bool) -> None:
+        """A segment is over; `look` is the last one within it."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a run gave. `failure` is None if all segments ran to their end."""
@@ -54,27 +66,31 @@ class Outcome:
 
 
 class Runner:
-    """Drives and records one run; use once."""
+    """Drives and records one run; use once.
+
+    `operator_node` and `recorder_node` are for this run alone, in no executor.
+    """
 
     def __init__(
         self,
-        node: Node,
+        operator_node: Node,
+        recorder_node: Node,
         topics: Topics,
         scenario: Scenario,
         processes: NodeProcesses,
-        on_look: Callable[[Look], None],
+        watcher: RunWatcher,
     ) -> None:
-        self._scenario, self._processes, self._on_look = scenario, processes, on_look
-        self._recorder = Recorder(node, topics)
-        self._operator = Operator(node, topics, self._wait)
-        self._executor = SingleThreadedExecutor(context=node.context)
-        self._executor.add_node(node)
+        self._scenario, self._processes, self._watcher = scenario, processes, watcher
+        self._recorder = Recorder(recorder_node, topics)
+        self._operator = Operator(operator_node, topics, self._wait)
+        self._executor = SingleThreadedExecutor(context=operator_node.context)
+        self._executor.add_node(operator_node)
         self._velocities: list[np.ndarray] = []
         self._next_command = self._next_look = 0
         self._segment: Segment | None = None
         self._index = 0
         self._start: int | None = None
-        self._heard = (0, 0.0)  # states received, wall time of the last new one
+        self._heard = {"robot state": (0, 0.0), "controller status": (0, 0.0)}  # count, wall time
 
     def bring_up(self) -> None:
         """Wait for the robot, then configure and activate the controller.
@@ -104,9 +120,11 @@ class Runner:
                 end = self._run_segment(segment)
             except (RunFailedError, OperatorError, NodeDiedError) as error:
                 end = self._recorder.stamp
+                self._watcher.on_segment_end(self._view(end), completed=False)
                 marks.append(self._mark(requested, end, completed=False))
                 failure = Failure(segment.name, str(error), getattr(error, "detail", ""))
                 return Outcome(self._recorder, tuple(marks), failure)
+            self._watcher.on_segment_end(self._view(end), completed=True)
             marks.append(self._mark(requested, end, completed=True))
         return Outcome(self._recorder, tuple(marks), None)
 
@@ -154,18 +172,13 @@ class Runner:
             self._spin()
 
     def _spin(self) -> None:
-        """One callback, then whatever is due."""
-        self._executor.spin_once(timeout_sec=0.05)
-        count, wall = self._recorder.state_count, time.monotonic()
-        if count == self._heard[0]:
-            self._processes.check()
-            if self._segment is not None and wall - self._heard[1] > SILENCE_TIMEOUT:
-                raise RunFailedError(
-                    f"no robot state for {SILENCE_TIMEOUT:g} s", self._processes.log_tails()
-                )
-            return
-        self._heard = (count, wall)
+        """Wait a moment, take what has arrived, then do what is due."""
+        self._executor.spin_once(timeout_sec=POLL_PERIOD)
+        self._recorder.poll()
+        self._check_signs_of_life()
         stamp = self._recorder.stamp
+        if stamp is None:
+            return
         if stamp >= self._next_command:
             self._next_command = stamp + round(1.0 / self._scenario.command_rate / NANO)
             # before the first segment, and while a motion state is waited for, the command is to
@@ -177,8 +190,21 @@ class Runner:
             self._next_look = stamp + round(LOOK_PERIOD / NANO)
             self._look(stamp)
 
+    def _check_signs_of_life(self) -> None:
+        """Raise if a process has ended, or if nothing new was heard of one for too long."""
+        wall = time.monotonic()
+        counts = (self._recorder.state_count, self._recorder.status_count)
+        for (name, (before, when)), count in zip(self._heard.items(), counts, strict=True):
+            if count != before:
+                self._heard[name] = (count, wall)
+                continue
+            self._processes.check()
+            if self._segment is not None and wall - when > SILENCE_TIMEOUT:
+                raise RunFailedError(
+                    f"no {name} for {SILENCE_TIMEOUT:g} s", self._processes.log_tails()
+                )
+
     def _look(self, stamp: int) -> None:
-        self._processes.check()
         status, state = self._recorder.status, self._recorder.latest_state()
         if status.reasons or status.motion_state == FAULT:
             raise RunFailedError(
@@ -196,13 +222,15 @@ class Runner:
             *self._velocities[-4:],
             np.array([twist.linear.x, twist.linear.y, twist.angular.z]),
         ]
-        self._on_look(
-            Look(
-                segment=self._segment,
-                index=self._index,
-                elapsed=0.0 if self._start is None else (stamp - self._start) * NANO,
-                velocity=np.mean(self._velocities, axis=0),
-                motion_state=MOTION_STATES[status.motion_state],
-                reasons=tuple(status.reasons),
-            )
+        self._watcher.on_look(self._view(stamp))
+
+    def _view(self, stamp: int) -> Look:
+        status = self._recorder.status
+        return Look(
+            segment=self._segment,
+            index=self._index,
+            elapsed=0.0 if self._start is None else (stamp - self._start) * NANO,
+            velocity=np.mean(self._velocities or [np.zeros(3)], axis=0),
+            motion_state=MOTION_STATES[status.motion_state],
+            reasons=tuple(status.reasons),
         )

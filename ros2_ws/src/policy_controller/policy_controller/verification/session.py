@@ -20,7 +20,7 @@ from policy_controller.state import FOOT_NAMES, JOINT_NAMES
 from policy_controller.verification.processes import NodeCommand, NodeProcesses
 from policy_controller.verification.recorder import Topics
 from policy_controller.verification.recording import Failure, Recording
-from policy_controller.verification.runner import Look, RunFailedError, Runner
+from policy_controller.verification.runner import RunFailedError, Runner, RunWatcher
 from policy_controller.verification.scenario import Scenario
 
 
@@ -46,14 +46,11 @@ class Setup:
         )
 
 
-class Watcher(Protocol):
+class Watcher(RunWatcher, Protocol):
     """Who is told how the session goes on."""
 
     def on_stage(self, text: str) -> None:
         """A new stage has begun: starting, reading, ..."""
-
-    def on_look(self, look: Look) -> None:
-        """About ten times a second while the scenario runs."""
 
     def on_progress(self, share: float) -> None:
         """Share of the present stage that is done."""
@@ -71,8 +68,8 @@ def record_run(
         rclpy.init(
             signal_handler_options=SignalHandlerOptions.NO
         )  # Ctrl-C stays a KeyboardInterrupt
-        node = rclpy.create_node("footlight_verification")
-        runner = Runner(node, Topics(), setup.scenario, processes, watcher.on_look)
+        nodes = [rclpy.create_node(f"footlight_{role}") for role in ("operator", "recorder")]
+        runner = Runner(*nodes, Topics(), setup.scenario, processes, watcher)
         try:
             watcher.on_stage("Starting the robot and the controller")
             runner.bring_up()
@@ -85,7 +82,8 @@ def record_run(
             outcome = runner.run()
         finally:
             runner.close()
-            node.destroy_node()
+            for node in nodes:
+                node.destroy_node()
             rclpy.shutdown()
     watcher.on_stage("Reading the recording")
     recording = outcome.recorder.decode(

@@ -116,14 +116,14 @@ def judge(metrics: Metrics, scenario: Scenario) -> Verdict:
         ]
         check(
             "velocity_rmse",
-            "Velocity tracking error, RMS",
+            "Velocity error, RMS",
             _worst(speed, max),
             limits.velocity_rmse,
             "m/s",
         )
         check(
             "yaw_rate_rmse",
-            "Yaw rate tracking error, RMS",
+            "Yaw rate error, RMS",
             _worst(yaw, max),
             limits.yaw_rate_rmse,
             "rad/s",
@@ -140,7 +140,7 @@ def judge(metrics: Metrics, scenario: Scenario) -> Verdict:
         check("drift", "Drift at zero command", _worst(drift, max), limits.drift, "m")
         check(
             "joint_speed_rms",
-            "Joint speed at zero command, RMS",
+            "Joint speed at zero, RMS",
             _worst(rms, max),
             limits.joint_speed_rms,
             "rad/s",
@@ -160,10 +160,10 @@ def judge(metrics: Metrics, scenario: Scenario) -> Verdict:
     depth = [
         (value, foot.name) for value, foot in zip(metrics.penetration, metrics.feet, strict=True)
     ]
-    check("penetration", "Foot penetration, deepest", _worst(depth, max), limits.penetration, "m")
+    check("penetration", "Foot penetration", _worst(depth, max), limits.penetration, "m")
     check(
         "recorded",
-        "Recorded share of the run",
+        "Recorded share",
         (metrics.recorded_share, ""),
         RECORDED_SHARE,
         "share",
@@ -183,7 +183,7 @@ def judge(metrics: Metrics, scenario: Scenario) -> Verdict:
         )
     check(
         "period_share",
-        f"Control periods within ±{timing.period_tolerance * 1e3:g} ms",
+        f"Periods within ±{timing.period_tolerance * 1e3:g} ms",
         (timing.period_share, ""),
         targets.period_share,
         "share",
@@ -192,7 +192,7 @@ def judge(metrics: Metrics, scenario: Scenario) -> Verdict:
     )
     check(
         "tick_duration",
-        "Control tick, 99th percentile",
+        "Tick duration, p99",
         (timing.tick.p99, ""),
         targets.tick_duration,
         "s",
