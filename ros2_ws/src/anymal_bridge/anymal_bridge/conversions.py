@@ -59,10 +59,10 @@ def _set_vector(message, values: np.ndarray) -> None:
     message.x, message.y, message.z = values.tolist()
 
 
-def _new_array() -> tuple[array.array, np.ndarray]:
-    """Storage for a float64[] field and the numpy view that writes it."""
-    storage = array.array("d", bytes(8 * 12))
-    return storage, np.frombuffer(storage, dtype=np.float64)
+def _view_of_array(message, field: str, size: int) -> np.ndarray:
+    """Make a float64[] field ``size`` long and return the numpy view that writes it."""
+    setattr(message, field, array.array("d", bytes(8 * size)))
+    return np.frombuffer(getattr(message, field), dtype=np.float64)
 
 
 class StateWriter:
@@ -78,10 +78,10 @@ class StateWriter:
         message.twist.header = base
         message.joints.header = base
         message.joints.name = list(joint_names)
-        message.joints.position, self._position = _new_array()
-        message.joints.velocity, self._velocity = _new_array()
-        message.joints.acceleration, self._acceleration = _new_array()
-        message.joints.effort, self._effort = _new_array()
+        self._position = _view_of_array(message.joints, "position", len(joint_names))
+        self._velocity = _view_of_array(message.joints, "velocity", len(joint_names))
+        self._acceleration = _view_of_array(message.joints, "acceleration", len(joint_names))
+        self._effort = _view_of_array(message.joints, "effort", len(joint_names))
         message.contacts = [Contact(header=odom, name=name) for name in foot_names]
         for contact in message.contacts:
             contact.normal.z = 1.0

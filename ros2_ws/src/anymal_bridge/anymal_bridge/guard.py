@@ -72,6 +72,7 @@ class Facts:
     now: float = 0.0  # s
     command: JointCommand | None = None  # last one since arming
     command_time: float = 0.0  # s, arrival of ``command``
+    command_lag: float = 0.0  # s, on arrival: how much newer the robot's newest state was
     state_time: float | None = None  # s, arrival of the robot's last state
     state_stamp_ns: int = 0  # ns, stamp of that state, the robot's clock
     robot_state: RobotState = RobotState.UNINITIALIZED
@@ -107,14 +108,11 @@ def command_age(limits: GuardLimits, facts: Facts) -> str | None:
 
 
 def command_outdated(limits: GuardLimits, facts: Facts) -> str | None:
-    if facts.command is None:
-        return None
-    # Both stamps are of the robot's clock, so no clock of this machine is involved.
-    age = (facts.state_stamp_ns - facts.command.stamp_ns) * 1e-9
-    if abs(age) > limits.command_timeout:
+    if facts.command is not None and abs(facts.command_lag) > limits.command_timeout:
         return (
-            f"the command answers a robot state {age:.3f} s older than the newest, allowed "
-            f"{limits.command_timeout:.3f} s; commands carry the stamp of the state they answer"
+            f"the command answers a robot state {facts.command_lag:.3f} s older than the newest, "
+            f"allowed {limits.command_timeout:.3f} s; commands carry the stamp of the state they "
+            "answer"
         )
     return None
 
@@ -303,6 +301,8 @@ class Guard:
             return None
         facts = self._facts
         facts.now, facts.command, facts.command_time = now, command, now
+        # Both stamps are of the robot's clock, so no clock of this machine is involved.
+        facts.command_lag = (facts.state_stamp_ns - command.stamp_ns) * 1e-9
         if tripped := self._tripped():
             self.stop(*tripped)
             return self._damping()

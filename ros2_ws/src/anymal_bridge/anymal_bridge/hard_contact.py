@@ -1,15 +1,12 @@
 """The simulated robot: hard contacts, drives that obey mode 13, a command timeout. No ROS.
 
-The physics package knows one pair of gains for all joints and the set point only. Mode 13 has
-gains, velocity and feed-forward for every joint, so each step hands over the set point that gives
-the commanded torque:
+The physics package knows one pair of gains for all joints and the set point only. Mode 13 has gains,
+velocity and feed-forward for every joint, so each step hands over the set point q' that gives the
+commanded torque at the moment m when the physics evaluates it, the middle of the step:
 
-    P (q* - q) + D (v* - v) + tau  =  K (q' - q) - B v
-    q' = q + (P (q* - q) + D v* + tau + (B - D) v) / K
+    P (q* - q_m) + D (v* - v) + tau  =  K (q' - q_m) - B v,   q_m = q + v dt / 2
 
-with K, B the largest P, D of the twelve. This is exact for equal gains. For unequal ones q and v in
-q' are those at the start of the step, an error of (K - P) v dt / 2; because B >= D the braking stays
-stable.
+with K, B the largest P, D of the twelve. B >= D keeps the braking stable.
 """
 
 from __future__ import annotations
@@ -235,7 +232,8 @@ class HardContactSim:
         if self._kp == 0.0:
             return  # no spring: the set point has no effect
         command, state = self.obeyed, self._state_in_view[0]
-        position, velocity = state[JOINT_POSITION], state[JOINT_VELOCITY]
+        velocity = state[JOINT_VELOCITY]
+        position = state[JOINT_POSITION] + (0.5 * STEP_S) * velocity
         torque = command.kp * (command.position - position) + command.kd * command.velocity
         torque += command.torque + (self._kd - command.kd) * velocity
         self._target_view[0] = position + torque / self._kp

@@ -25,16 +25,16 @@ MAX_DEMAND = 4.0  # demands beyond this multiple of the torque range are equal; 
 @cache
 def build_actuator(real) -> SimpleNamespace:
     """Struct `Drive` and function `drive_leg` for `real`."""
-    vec3 = build_spatial(real).vec3
+    sp = build_spatial(real)
     Model = build_model_type(real)
 
     @wp.struct
     class Drive:
         """Of one leg: torque of the motors, torque on the joints, implicit damping."""
 
-        motor: vec3
-        joint: vec3
-        damping: vec3
+        motor: sp.vec3
+        joint: sp.vec3
+        damping: sp.vec3
 
     @wp.func
     def soft_clamp(demand: real, lower: real, upper: real):
@@ -79,9 +79,9 @@ def build_actuator(real) -> SimpleNamespace:
     def drive_leg(
         model: Model,
         leg: int,
-        target: vec3,
-        q: vec3,
-        v: vec3,
+        target: sp.vec3,
+        q: sp.vec3,
+        v: sp.vec3,
         kp_scale: real,
         kd_scale: real,
         strength: real,
@@ -92,9 +92,9 @@ def build_actuator(real) -> SimpleNamespace:
         m1, t1, d1 = drive_joint(model, j + 1, target[1], q[1], v[1], kp_scale, kd_scale, strength)
         m2, t2, d2 = drive_joint(model, j + 2, target[2], q[2], v[2], kp_scale, kd_scale, strength)
         drive = Drive()
-        drive.motor = vec3(m0, m1, m2)
-        drive.joint = vec3(t0, t1, t2)
-        drive.damping = vec3(d0, d1, d2)
+        drive.motor = sp.vec3(m0, m1, m2)
+        drive.joint = sp.vec3(t0, t1, t2)
+        drive.damping = sp.vec3(d0, d1, d2)
         return drive
 
     return SimpleNamespace(Drive=Drive, drive_leg=drive_leg, soft_clamp=soft_clamp)

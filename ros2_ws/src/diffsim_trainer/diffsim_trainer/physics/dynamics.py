@@ -25,74 +25,70 @@ from .spatial import build_spatial
 def build_dynamics(real) -> SimpleNamespace:
     """Structs `Body`, `Leg`, `BaseEquation`, `BaseInverse` and the functions on them."""
     sp = build_spatial(real)
-    vec3, mat33 = sp.vec3, sp.mat33
-    skew, columns, scaled_identity = sp.skew, sp.columns, sp.scaled_identity
-    joint_rotation, shifted_inertia = sp.joint_rotation, sp.shifted_inertia
-    inverse_blocks = sp.inverse_blocks
     Model = build_model_type(real)
 
     @wp.struct
     class Body:
         """One rigid body; vectors in base axes, points from the base origin."""
 
-        rotation: mat33  # body to base
-        origin: vec3  # of the joint that carries it
-        axis: vec3  # of that joint
-        moment: vec3  # origin × axis: velocity of the base origin if it were on the body
-        omega: vec3
-        alpha: vec3  # angular acceleration with all generalised accelerations zero
-        acceleration: vec3  # of the joint origin minus gravity, likewise
+        rotation: sp.mat33  # body to base
+        origin: sp.vec3  # of the joint that carries it
+        axis: sp.vec3  # of that joint
+        moment: sp.vec3  # origin × axis: velocity of the base origin if it were on the body
+        omega: sp.vec3
+        alpha: sp.vec3  # angular acceleration with all generalised accelerations zero
+        acceleration: sp.vec3  # of the joint origin minus gravity, likewise
         mass: real
-        first_moment: vec3  # mass * com
-        inertia: mat33  # about the base origin
-        bias_moment: vec3  # wrench about the base origin that this motion needs
-        bias_force: vec3
+        first_moment: sp.vec3  # mass * com
+        inertia: sp.mat33  # about the base origin
+        bias_moment: sp.vec3  # wrench about the base origin that this motion needs
+        bias_force: sp.vec3
 
     @wp.struct
     class Leg:
         """One leg with its joint accelerations eliminated."""
 
-        inverse: mat33  # (M_l + armature + dt damping)^-1
-        coupling_a: mat33  # F_l: columns are the moments and
-        coupling_l: mat33  # the forces that unit joint accelerations exert on the base
-        torque: vec3  # joint torque minus bias
+        inverse: sp.mat33  # (M_l + armature + dt damping)^-1
+        coupling_a: sp.mat33  # F_l: sp.columns are the moments and
+        coupling_l: sp.mat33  # the forces that unit joint accelerations exert on the base
+        torque: sp.vec3  # joint torque minus bias
         mass: real  # composite of the three bodies
-        first_moment: vec3
-        inertia: mat33
-        bias_moment: vec3
-        bias_force: vec3
-        contact: vec3  # lowest point of the foot
-        jacobian: mat33  # velocity of that point per joint velocity
+        first_moment: sp.vec3
+        inertia: sp.mat33
+        bias_moment: sp.vec3
+        bias_force: sp.vec3
+        contact: sp.vec3  # lowest point of the foot
+        jacobian: sp.mat33  # velocity of that point per joint velocity
 
     @wp.struct
     class BaseEquation:
-        """Base rows of the equations of motion: [[aa, al], [alᵀ, ll]] [dw; dv] = dt [moment; force]."""
+        """Base rows of the equations: [[aa, al], [alᵀ, ll]] [dw; dv] = dt [moment; force]."""
 
-        aa: mat33
-        al: mat33
-        ll: mat33
-        moment: vec3
-        force: vec3
+        aa: sp.mat33
+        al: sp.mat33
+        ll: sp.mat33
+        moment: sp.vec3
+        force: sp.vec3
 
     @wp.struct
     class BaseInverse:
         """Inverse of the folded base inertia, 6×6 in 3×3 blocks."""
 
-        aa: mat33
-        al: mat33
-        ll: mat33
+        aa: sp.mat33
+        al: sp.mat33
+        ll: sp.mat33
 
     @wp.func
     def place_body(
-        rotation: mat33,
-        origin: vec3,
-        axis: vec3,
-        omega: vec3,
-        alpha: vec3,
-        acceleration: vec3,
+        rotation: sp.mat33,
+        origin: sp.vec3,
+        axis: sp.vec3,
+        omega: sp.vec3,
+        alpha: sp.vec3,
+        acceleration: sp.vec3,
         mass: real,
-        com: vec3,
-        inertia: mat33,
+        com: sp.vec3,
+        inertia: sp.mat33,
     ) -> Body:
         """Body with its inertia and bias wrench about the base origin."""
         arm = rotation * com
@@ -111,20 +107,22 @@ def build_dynamics(real) -> SimpleNamespace:
         body.acceleration = acceleration
         body.mass = mass
         body.first_moment = mass * centre
-        body.inertia = shifted_inertia(mass, centre, inertia_c)
+        body.inertia = sp.shifted_inertia(mass, centre, inertia_c)
         body.bias_moment = moment
         body.bias_force = force
         return body
 
     @wp.func
-    def place_base(model: Model, omega: vec3, up: vec3, added_mass: real, com_shift: vec3) -> Body:
+    def place_base(
+        model: Model, omega: sp.vec3, up: sp.vec3, added_mass: real, com_shift: sp.vec3
+    ) -> Body:
         """Base body; `up` is the vertical in base axes."""
         return place_body(
-            scaled_identity(real(1.0)),
-            vec3(),
-            vec3(),
+            sp.scaled_identity(real(1.0)),
+            sp.vec3(),
+            sp.vec3(),
             omega,
-            vec3(),
+            sp.vec3(),
             real(GRAVITY) * up,
             model.mass[0] + added_mass,
             model.com[0] + com_shift,
@@ -138,7 +136,7 @@ def build_dynamics(real) -> SimpleNamespace:
         axis = parent.rotation * model.joint_axis[joint]
         # w' = w + a q',  alpha' = alpha + w × a q',  a' = a + alpha × d + w × (w × d)
         return place_body(
-            parent.rotation * joint_rotation(model.joint_axis[joint], q),
+            parent.rotation * sp.joint_rotation(model.joint_axis[joint], q),
             parent.origin + offset,
             axis,
             parent.omega + axis * v,
@@ -152,13 +150,20 @@ def build_dynamics(real) -> SimpleNamespace:
         )
 
     @wp.func
-    def project(body: Body, moment: vec3, force: vec3) -> real:
+    def project(body: Body, moment: sp.vec3, force: sp.vec3) -> real:
         """Power of a wrench (about the base origin) per unit velocity of the body's joint."""
         return wp.dot(body.axis, moment) + wp.dot(body.moment, force)
 
     @wp.func
     def assemble_leg(
-        model: Model, leg: int, base: Body, up: vec3, q: vec3, v: vec3, torque: vec3, damping: vec3
+        model: Model,
+        leg: int,
+        base: Body,
+        up: sp.vec3,
+        q: sp.vec3,
+        v: sp.vec3,
+        torque: sp.vec3,
+        damping: sp.vec3,
     ) -> Leg:
         """Dynamics of one leg: mass matrix, coupling to the base, bias, foot Jacobian.
 
@@ -188,7 +193,7 @@ def build_dynamics(real) -> SimpleNamespace:
         m12 = project(hip, n2, f2)
         m13 = project(hip, n3, f3)
         m23 = project(thigh, n3, f3)
-        mass_matrix = mat33(
+        mass_matrix = sp.mat33(
             project(hip, n1, f1) + model.armature[j] + model.dt * damping[0],
             m12,
             m13,
@@ -204,7 +209,7 @@ def build_dynamics(real) -> SimpleNamespace:
         bias_force2 = thigh.bias_force + shank.bias_force
         bias_moment1 = hip.bias_moment + bias_moment2
         bias_force1 = hip.bias_force + bias_force2
-        bias = vec3(
+        bias = sp.vec3(
             project(hip, bias_moment1, bias_force1),
             project(thigh, bias_moment2, bias_force2),
             project(shank, shank.bias_moment, shank.bias_force),
@@ -214,8 +219,8 @@ def build_dynamics(real) -> SimpleNamespace:
 
         out = Leg()
         out.inverse = wp.inverse(mass_matrix)
-        out.coupling_a = columns(n1, n2, n3)
-        out.coupling_l = columns(f1, f2, f3)
+        out.coupling_a = sp.columns(n1, n2, n3)
+        out.coupling_l = sp.columns(f1, f2, f3)
         out.torque = torque - bias
         out.mass = m1
         out.first_moment = h1
@@ -223,7 +228,7 @@ def build_dynamics(real) -> SimpleNamespace:
         out.bias_moment = bias_moment1
         out.bias_force = bias_force1
         out.contact = contact
-        out.jacobian = columns(
+        out.jacobian = sp.columns(
             wp.cross(hip.axis, contact - hip.origin),
             wp.cross(thigh.axis, contact - thigh.origin),
             wp.cross(shank.axis, contact - shank.origin),
@@ -235,8 +240,8 @@ def build_dynamics(real) -> SimpleNamespace:
         """Equation of the base alone."""
         eq = BaseEquation()
         eq.aa = base.inertia
-        eq.al = skew(base.first_moment)
-        eq.ll = scaled_identity(base.mass)
+        eq.al = sp.skew(base.first_moment)
+        eq.ll = sp.scaled_identity(base.mass)
         eq.moment = -base.bias_moment
         eq.force = -base.bias_force
         return eq
@@ -251,8 +256,8 @@ def build_dynamics(real) -> SimpleNamespace:
         coupling_lt = wp.transpose(leg.coupling_l)
         eq = BaseEquation()
         eq.aa = leg.inertia - gain_a * coupling_at
-        eq.al = skew(leg.first_moment) - gain_a * coupling_lt
-        eq.ll = scaled_identity(leg.mass) - gain_l * coupling_lt
+        eq.al = sp.skew(leg.first_moment) - gain_a * coupling_lt
+        eq.ll = sp.scaled_identity(leg.mass) - gain_l * coupling_lt
         eq.moment = -leg.bias_moment - gain_a * leg.torque
         eq.force = -leg.bias_force - gain_l * leg.torque
         return eq
@@ -270,7 +275,7 @@ def build_dynamics(real) -> SimpleNamespace:
     @wp.func
     def invert_base(eq: BaseEquation) -> BaseInverse:
         """Inverse of the folded base inertia."""
-        aa, al, ll = inverse_blocks(eq.aa, eq.al, eq.ll)
+        aa, al, ll = sp.inverse_blocks(eq.aa, eq.al, eq.ll)
         out = BaseInverse()
         out.aa = aa
         out.al = al
@@ -278,7 +283,16 @@ def build_dynamics(real) -> SimpleNamespace:
         return out
 
     @wp.func
-    def joint_response(leg: Leg, joint_impulse: vec3, d_omega: vec3, d_velocity: vec3) -> vec3:
+    def base_response(inverse: BaseInverse, moment: sp.vec3, force: sp.vec3):
+        """Change of base angular and linear velocity under an impulsive wrench on the base."""
+        angular = inverse.aa * moment + inverse.al * force
+        linear = wp.transpose(inverse.al) * moment + inverse.ll * force
+        return angular, linear
+
+    @wp.func
+    def joint_response(
+        leg: Leg, joint_impulse: sp.vec3, d_omega: sp.vec3, d_velocity: sp.vec3
+    ) -> sp.vec3:
         """Change of joint velocity under a joint impulse and a change of base velocity."""
         # dq' = P (y - Fᵀ [dw; dv])
         return leg.inverse * (
@@ -299,5 +313,6 @@ def build_dynamics(real) -> SimpleNamespace:
         fold_leg=fold_leg,
         add_equations=add_equations,
         invert_base=invert_base,
+        base_response=base_response,
         joint_response=joint_response,
     )

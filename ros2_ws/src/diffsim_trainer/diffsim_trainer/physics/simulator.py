@@ -8,11 +8,11 @@ import warp as wp
 from . import model as layout
 from .contact import ContactModel
 from .model import build_model
-from .step import build_robot_kernel
+from .step import LANE_BLOCK, build_lane_kernel, build_robot_kernel
 from .urdf import Robot
 
 REALS = {"float32": wp.float32, "float64": wp.float64}
-DEFAULT_SWEEPS = 4
+DEFAULT_SWEEPS = 3
 
 
 class Simulator:
@@ -20,11 +20,11 @@ class Simulator:
 
     Packed arrays (see `model`): state [N, 37] position in the world (m), orientation xyzw, linear
     and angular velocity in base axes (m/s, rad/s), joint position [12] (rad) and velocity (rad/s);
-    target [N, 12] joint position set point (rad); params [N, 9] friction, added base mass (kg), base
-    com shift [3] (m), kp scale, kd scale, motor strength, kappa (1/m); sensors [N, 4, 10] per leg:
-    motor torque before friction [3] (N m), height of the lowest point of the foot (m), its velocity
-    in the world [3] (m/s), contact force on it [3] (N). Torque is the one applied during the
-    substep and force its mean; height (first order) and velocity are those at its end.
+    target [N, 12] joint position set point (rad); params [N, 9] friction, added base mass (kg),
+    base com shift [3] (m), kp scale, kd scale, motor strength, kappa (1/m); sensors [N, 4, 10] per
+    leg: motor torque before friction [3] (N m), height of the lowest point of the foot (m), its
+    velocity in the world [3] (m/s), contact force on it [3] (N). Torque is the one applied during
+    the substep and force its mean; height (to first order) and velocity are those at its end.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class Simulator:
             raise ValueError(f"dt is {dt} s; it must be positive")
         if sweeps < 1:
             raise ValueError(f"sweeps is {sweeps}; at least 1 is needed")
-        if body_contacts or contact is ContactModel.SOFT:
-            raise NotImplementedError("body contacts and the SOFT law come with the next slice")
+        if body_contacts:
+            raise NotImplementedError("body contacts come with the next slice")
         self.robot = robot
         self.num_envs = num_envs
         self.device = device
@@ -58,7 +58,12 @@ class Simulator:
         self.dt = dt
         self.contact = contact
         self._model = build_model(robot, self.real, dt, device)
-        self._kernel = build_robot_kernel(self.real, contact, sweeps, position_correction, True)
+        if wp.get_device(device).is_cuda:
+            self._kernel = build_lane_kernel(self.real, contact, sweeps, position_correction)
+            self._dim, self._block_dim = (num_envs, 4), LANE_BLOCK
+        else:
+            self._kernel = build_robot_kernel(self.real, contact, sweeps, position_correction)
+            self._dim, self._block_dim = (num_envs,), 1
 
     def default_params(self) -> np.ndarray:
         """Nominal params [N, 9]."""
@@ -87,7 +92,8 @@ class Simulator:
         """
         wp.launch(
             self._kernel,
-            dim=self.num_envs,
+            dim=self._dim,
+            block_dim=self._block_dim,
             inputs=[
                 self._model,
                 state_in,
@@ -128,7 +134,8 @@ class Simulator:
         """
         wp.launch(
             self._kernel,
-            dim=self.num_envs,
+            dim=self._dim,
+            block_dim=self._block_dim,
             inputs=[
                 self._model,
                 state_in,
