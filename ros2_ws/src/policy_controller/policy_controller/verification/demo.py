@@ -53,7 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demonstration; returns the exit status."""
     options = _parse(arguments)
     console = Console()
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):  # also where the shell had SIGINT ignored
+        signal.signal(number, _interrupt)
     try:
         return _run(options, console)
     except (RefusedError, ScenarioError, RunFailedError, OperatorError, NodeDiedError) as error:

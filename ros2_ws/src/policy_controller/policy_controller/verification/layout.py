@@ -53,7 +53,7 @@ def legend_above(figure: Figure, ax: Axes) -> None:
 def moving_mean(signal: np.ndarray, stamp: np.ndarray) -> np.ndarray:
     """Centred mean over CYCLE, shorter at the ends."""
     step = float(np.median(np.diff(stamp))) * NANO if len(stamp) > 1 else CYCLE
-    width = max(1, round(CYCLE / step))
+    width = max(1, min(round(CYCLE / step), len(signal)))
     kernel = np.ones(width)
     return np.convolve(signal, kernel, "same") / np.convolve(np.ones_like(signal), kernel, "same")
 

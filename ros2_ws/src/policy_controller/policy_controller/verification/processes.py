@@ -42,9 +42,9 @@ class NodeProcesses:
     """Runs nodes while the `with` block lasts.
 
     Every node gets a session of its own, so that Ctrl-C in the terminal reaches this process only
-    and the nodes are then stopped in order, last started first: SIGINT, and SIGKILL if that does
+    and the nodes are then stopped in order, last started first: SIGTERM, and SIGKILL if that does
     not help within `stop_timeout` [s]. Should this process be killed, the kernel sends the nodes
-    SIGINT.
+    SIGTERM.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class NodeProcesses:
         commands: Sequence[NodeCommand],
         log_directory: Path,
         environment: Mapping[str, str],
-        stop_timeout: float = 5.0,
+        stop_timeout: float = 10.0,
     ) -> None:
         self._commands = tuple(commands)
         self._logs = {command.name: log_directory / f"{command.name}.log" for command in commands}
@@ -99,15 +99,19 @@ class NodeProcesses:
         return "\n".join(parts)
 
     def stop(self) -> None:
-        """End all nodes. Safe to call again."""
-        for process in reversed(self._processes.values()):
-            _signal_group(process, signal.SIGINT)
-            try:
-                process.wait(self._stop_timeout)
-            except subprocess.TimeoutExpired:
+        """End all nodes. Safe to call again; interrupted while it waits, it kills what is left."""
+        try:
+            for process in reversed(self._processes.values()):
+                _signal_group(process, signal.SIGTERM)
+                try:
+                    process.wait(self._stop_timeout)
+                except subprocess.TimeoutExpired:
+                    pass
+        finally:
+            for process in self._processes.values():
                 _signal_group(process, signal.SIGKILL)
                 process.wait()
-        self._processes.clear()
+            self._processes.clear()
 
     def _start(self, command: NodeCommand) -> None:
         path = self._logs[command.name]
@@ -136,4 +140,4 @@ _LIBC = ctypes.CDLL(None)  # loaded here: nothing may be allocated between fork 
 
 
 def _stop_with_parent() -> None:
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -76,6 +76,10 @@ class Recorder:
         if self._statuses:
             self.status = self._statuses[-1]
 
+    def count_publishers(self) -> dict[str, int]:
+        """Publishers of each recorded topic that the graph shows now."""
+        return {s.topic_name: s.get_publisher_count() for s in self._subscriptions}
+
     @property
     def stamp(self) -> int | None:
         """Stamp [ns] of the newest state, the clock of a run; None before the first."""

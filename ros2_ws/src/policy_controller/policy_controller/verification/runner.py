@@ -93,17 +93,26 @@ class Runner:
         self._heard = {"robot state": (0, 0.0), "controller status": (0, 0.0)}  # count, wall time
 
     def bring_up(self) -> None:
-        """Wait for the robot, then configure and activate the controller.
+        """Wait for the robot, configure and activate the controller, wait until nothing trips.
 
         Raises RunFailedError, OperatorError or NodeDiedError: nothing was run.
         """
-        self._wait(lambda: self._recorder.stamp is not None, START_TIMEOUT, "the first robot state")
+        recorder = self._recorder
+        self._wait(lambda: recorder.stamp is not None, START_TIMEOUT, "the first robot state")
         self._operator.bring_up(SERVICE_TIMEOUT)
-        self._wait(
-            lambda: self._recorder.status is not None,
-            SERVICE_TIMEOUT,
-            "the first controller status",
-        )
+        self._wait(lambda: recorder.status is not None, SERVICE_TIMEOUT, "a controller status")
+        for topic, publishers in recorder.count_publishers().items():
+            if publishers != 1:
+                raise RunFailedError(
+                    f"{publishers} nodes publish {topic}, allowed 1; end the other ones"
+                )
+        try:
+            self._wait(lambda: not recorder.status.reasons, SERVICE_TIMEOUT, "a quiet controller")
+        except RunFailedError as error:
+            status = recorder.status
+            raise RunFailedError(
+                f"guards trip before anything was asked: {', '.join(status.reasons)}", status.detail
+            ) from error
 
     @property
     def bundle(self) -> str:

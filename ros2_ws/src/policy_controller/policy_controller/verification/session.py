@@ -4,6 +4,7 @@ nodes, the runner."""
 from __future__ import annotations
 
 import os
+import random
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -94,16 +95,20 @@ def record_run(
 
 @contextmanager
 def _own_domain() -> Iterator[None]:
-    """A ROS domain that nobody else on this computer uses, not visible from outside of it, for this
-    process and its children."""
-    with domain_id() as domain:
-        before = dict(os.environ)
-        os.environ |= {"ROS_DOMAIN_ID": str(domain), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
-        try:
-            yield
-        finally:
-            os.environ.clear()
-            os.environ |= before
+    """A ROS domain of its own, invisible from other computers, for this process and its children.
+
+    The number is drawn at random, because people use the first ones by hand.
+    """
+    reserved = domain_id(lambda: random.randint(1, 100))
+    domain = reserved.__enter__()  # no `with`: it would swallow every OSError from inside the block
+    before = dict(os.environ)
+    os.environ |= {"ROS_DOMAIN_ID": str(domain), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ |= before
+        reserved.__exit__(None, None, None)
 
 
 def _python_node(module: str, parameters: dict[str, object]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from policy_controller.verification.metrics import Metrics
+from policy_controller.verification.metrics import Event, Metrics
 from policy_controller.verification.scenario import Measure, Scenario
 
 RECORDED_SHARE = 0.95
@@ -201,8 +201,8 @@ def judge(metrics: Metrics, scenario: Scenario) -> Verdict:
     return Verdict(tuple(rows))
 
 
-def _events(events: Sequence) -> tuple[float, str]:
-    return len(events), f"{events[0].what}, {events[0].segment}" if events else ""
+def _events(events: Sequence[Event]) -> tuple[float, str]:
+    return len(events), events[0].segment if events else ""
 
 
 def _worst(values: list[tuple[float, str]], pick) -> tuple[float, str]:

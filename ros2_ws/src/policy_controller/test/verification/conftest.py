@@ -108,29 +108,29 @@ def scenario_data() -> dict:
     return copy.deepcopy(SCENARIO)
 
 
-@pytest.fixture
-def scenario(scenario_data):
-    return parse_scenario(scenario_data)
+@pytest.fixture(scope="session")
+def scenario():
+    return parse_scenario(SCENARIO)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def limits() -> RobotLimits:
     return RobotLimits(np.full(12, -3.0), np.full(12, 3.0), velocity=8.5, torque=80.0)
 
 
-@pytest.fixture
-def urdf(tmp_path):
-    path = tmp_path / "four_legs.urdf"
+@pytest.fixture(scope="session")
+def urdf(tmp_path_factory):
+    path = tmp_path_factory.mktemp("robot") / "four_legs.urdf"
     path.write_text(leg_urdf())
     return path
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def kinematics(urdf) -> FootKinematics:
     return FootKinematics(urdf, JOINTS, FEET)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def recording(scenario) -> Recording:
     """A run that follows every command exactly and trots as `trot` says while a command is
     given."""

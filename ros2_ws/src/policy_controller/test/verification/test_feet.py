@@ -6,6 +6,8 @@ import pytest
 from policy_controller.verification.feet import FootKinematics, rotation_matrix
 
 THIGH, SHANK, RADIUS = 0.3, 0.35, 0.03
+JOINTS = tuple(f"{leg}_{j}" for leg in ("LF", "RF", "LH", "RH") for j in ("HAA", "HFE", "KFE"))
+FEET = ("LF_FOOT", "RF_FOOT", "LH_FOOT", "RH_FOOT")
 
 
 def test_planar_leg_closed_form(kinematics):
@@ -31,10 +33,11 @@ def test_rotation_matrix_of_a_non_symmetric_quaternion():
     np.testing.assert_allclose(matrix[1] @ [1, 0, 0], [np.cos(0.6), np.sin(0.6), 0], atol=1e-15)
 
 
-def test_velocity_of_the_foot_centre_matches_finite_differences(kinematics):
+def test_velocity_of_the_foot_centre_matches_finite_differences(urdf):
     # With the foot radius taken out, contact velocity is the time derivative of the foot position;
     # central differences, O(dt^2).
     rng = np.random.default_rng(3)
+    kinematics = FootKinematics(urdf, JOINTS, FEET)
     kinematics.radius = np.zeros(4)
     q, qd = rng.normal(size=(1, 12)), rng.normal(size=(1, 12))
     v, w = rng.normal(size=(1, 3)), rng.normal(size=(1, 3))

@@ -136,7 +136,7 @@ def test_each_limit_alone_fails_the_run(key, recording, verdict_of):
 
 def test_fault_counts_as_a_trip_even_without_a_reason(recording, verdict_of):
     (failure,) = verdict_of(fault_without_reason(recording)).failures
-    assert (failure.key, failure.value, failure.where) == ("guard_trips", 1, "FAULT, stop")
+    assert (failure.key, failure.value, failure.where) == ("guard_trips", 1, "stop")
 
 
 def test_row_names_number_limit_margin_and_place(recording, verdict_of):
