@@ -357,7 +357,7 @@ def draw_standstill(run: Run) -> Figure | None:
         ax.set_xlabel("time since zero command [s]")
         ax.set_ylim(0.0, 2.0 * limit)
         ax.set_xlim(0.0, time[-1])
-        ax.legend(loc="upper right")
+        ax.legend(loc="upper right", frameon=True)
     return figure
 
 
@@ -399,7 +399,7 @@ def draw_timing(run: Run) -> Figure:
                 label=f"{percentile}: {at:.2f} ms",
             )
         ax.set_title(title)
-        ax.legend(loc="upper right")
+        ax.legend(loc="upper right", frameon=True)
         ax.set_xlabel("duration [ms]")
     return figure
 

@@ -21,6 +21,7 @@ from policy_controller.verification.scenario import MOTION_STATES, Scenario, Seg
 
 START_TIMEOUT = 180.0  # s of wall time: the first start of a simulation compiles its kernels
 SERVICE_TIMEOUT = 30.0  # s of wall time: loading a bundle replays its golden data
+QUIET_TIMEOUT = 5.0  # s of wall time, until the first velocity commands have arrived
 SILENCE_TIMEOUT = 3.0  # s of wall time without a new state or status
 POLL_PERIOD = 0.005  # s of wall time
 LOOK_PERIOD = 0.1  # s of robot time between looks at the whole state
@@ -107,7 +108,7 @@ class Runner:
                     f"{publishers} nodes publish {topic}, allowed 1; end the other ones"
                 )
         try:
-            self._wait(lambda: not recorder.status.reasons, SERVICE_TIMEOUT, "a quiet controller")
+            self._wait(lambda: not recorder.status.reasons, QUIET_TIMEOUT, "a quiet controller")
         except RunFailedError as error:
             status = recorder.status
             raise RunFailedError(

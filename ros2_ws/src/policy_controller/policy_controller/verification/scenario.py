@@ -83,6 +83,7 @@ class Targets:
     period_share: float  # share of periods within the tolerance, lower
     tick_duration: float  # s, 99th percentile, upper
     stance_slip: float  # m/s, mean speed of the contact point while in contact, upper
+    foot_agreement: float  # m, distance between reported feet and those of the robot file, upper
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,8 @@ _SETTINGS = {
     "lines.linewidth": 1.4,
     "lines.solid_joinstyle": "round",
     "legend.frameon": False,
+    "legend.framealpha": 0.9,
+    "legend.edgecolor": "none",
     "legend.fontsize": 8,
 }
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from policy_controller.verification.metrics import Event, Metrics
-from policy_controller.verification.scenario import Measure, Scenario
+from policy_controller.verification.scenario import Limits, Measure, Scenario, Targets
 
 RECORDED_SHARE = 0.95
 """Least share of the run that must have been recorded. With more missing, the other numbers prove
@@ -73,141 +74,112 @@ class Verdict:
 
 def judge(metrics: Metrics, scenario: Scenario) -> Verdict:
     """Compare a run with the limits of its scenario."""
-    limits, targets = scenario.limits, scenario.targets
     planned = {segment.measure for segment in scenario.segments}
-    moves, stands = Measure.TRACKING in planned, Measure.STANDSTILL in planned
-    done = len(metrics.segments)
-
-    rows: list[Check] = []
-
-    def check(
-        key: str,
-        title: str,
-        value: tuple[float, str],
-        limit: float,
-        unit: str,
-        *,
-        upper: bool = True,
-        decides: bool = True,
-    ) -> None:
-        rows.append(Check(key, title, value[0], limit, unit, upper, decides, value[1]))
-
-    last = metrics.segments[-1].name if metrics.segments else "no segment"
-    check(
-        "completed",
-        "Segments completed",
-        (done, "" if done == metrics.segments_planned else f"last: {last}"),
-        metrics.segments_planned,
-        "",
-        upper=False,
-    )
-    check("falls", "Falls", _events(metrics.falls), 0, "")
-    check("guard_trips", "Guard trips", _events(metrics.guard_trips), 0, "")
-    if moves:
-        speed = [
-            (s.velocity_rmse, s.name)
-            for s in metrics.segments
-            if s.measure == Measure.TRACKING.value
-        ]
-        yaw = [
-            (s.yaw_rate_rmse, s.name)
-            for s in metrics.segments
-            if s.measure == Measure.TRACKING.value
-        ]
-        check(
-            "velocity_rmse",
-            "Velocity error, RMS",
-            _worst(speed, max),
-            limits.velocity_rmse,
-            "m/s",
-        )
-        check(
-            "yaw_rate_rmse",
-            "Yaw rate error, RMS",
-            _worst(yaw, max),
-            limits.yaw_rate_rmse,
-            "rad/s",
-        )
-    if stands:
-        drift = [
-            (s.drift, s.name) for s in metrics.segments if s.measure == Measure.STANDSTILL.value
-        ]
-        rms = [
-            (s.joint_speed_rms, s.name)
-            for s in metrics.segments
-            if s.measure == Measure.STANDSTILL.value
-        ]
-        check("drift", "Drift at zero command", _worst(drift, max), limits.drift, "m")
-        check(
-            "joint_speed_rms",
-            "Joint speed at zero, RMS",
-            _worst(rms, max),
-            limits.joint_speed_rms,
-            "rad/s",
-        )
-    if moves:
-        apex = [(foot.swing_apex, foot.name) for foot in metrics.feet]
-        duty = [(foot.duty_factor, foot.name) for foot in metrics.feet]
-        check(
-            "swing_apex",
-            "Swing apex, median",
-            _worst(apex, min),
-            limits.swing_apex,
-            "m",
-            upper=False,
-        )
-        check("duty_factor", "Duty factor", _worst(duty, max), limits.duty_factor, "share")
-    depth = [
-        (value, foot.name) for value, foot in zip(metrics.penetration, metrics.feet, strict=True)
-    ]
-    check("penetration", "Foot penetration", _worst(depth, max), limits.penetration, "m")
-    check(
-        "recorded",
-        "Recorded share",
-        (metrics.recorded_share, ""),
-        RECORDED_SHARE,
-        "share",
-        upper=False,
-    )
-
-    timing = metrics.timing
-    if moves:
-        slip = [(foot.stance_slip, foot.name) for foot in metrics.feet]
-        check(
-            "stance_slip",
-            "Stance slip, mean",
-            _worst(slip, max),
-            targets.stance_slip,
-            "m/s",
-            decides=False,
-        )
-    check(
-        "period_share",
-        f"Periods within ±{timing.period_tolerance * 1e3:g} ms",
-        (timing.period_share, ""),
-        targets.period_share,
-        "share",
-        upper=False,
-        decides=False,
-    )
-    check(
-        "tick_duration",
-        "Tick duration, p99",
-        (timing.tick.p99, ""),
-        targets.tick_duration,
-        "s",
-        decides=False,
-    )
+    rows = _events(metrics)
+    if Measure.TRACKING in planned:
+        rows += _tracking(metrics, scenario.limits)
+    if Measure.STANDSTILL in planned:
+        rows += _standstill(metrics, scenario.limits)
+    if Measure.TRACKING in planned:
+        rows += _gait(metrics, scenario.limits)
+    rows += _evidence(metrics, scenario.limits)
+    rows += _targets(metrics, scenario.targets, Measure.TRACKING in planned)
     return Verdict(tuple(rows))
 
 
-def _events(events: Sequence[Event]) -> tuple[float, str]:
-    return len(events), events[0].segment if events else ""
+Worst = tuple[float, str]  # value, where
 
 
-def _worst(values: list[tuple[float, str]], pick) -> tuple[float, str]:
+def _at_most(
+    key: str, title: str, worst: Worst, limit: float, unit: str, decides: bool = True
+) -> Check:
+    return Check(key, title, worst[0], limit, unit, True, decides, worst[1])
+
+
+def _at_least(
+    key: str, title: str, worst: Worst, limit: float, unit: str, decides: bool = True
+) -> Check:
+    return Check(key, title, worst[0], limit, unit, False, decides, worst[1])
+
+
+def _events(metrics: Metrics) -> list[Check]:
+    def count(events: Sequence[Event]) -> Worst:
+        return len(events), events[0].segment if events else ""
+
+    done, planned = len(metrics.segments), metrics.segments_planned
+    last = metrics.segments[-1].name if metrics.segments else "none"
+    where = "" if done == planned else f"last: {last}"
+    return [
+        _at_least("completed", "Segments completed", (done, where), planned, ""),
+        _at_most("falls", "Falls", count(metrics.falls), 0, ""),
+        _at_most("guard_trips", "Guard trips", count(metrics.guard_trips), 0, ""),
+    ]
+
+
+def _tracking(metrics: Metrics, limits: Limits) -> list[Check]:
+    tracked = [s for s in metrics.segments if s.measure == Measure.TRACKING.value]
+    speed = _worst([(s.velocity_rmse, s.name) for s in tracked], max)
+    yaw = _worst([(s.yaw_rate_rmse, s.name) for s in tracked], max)
+    return [
+        _at_most("velocity_rmse", "Velocity error, RMS", speed, limits.velocity_rmse, "m/s"),
+        _at_most("yaw_rate_rmse", "Yaw rate error, RMS", yaw, limits.yaw_rate_rmse, "rad/s"),
+    ]
+
+
+def _standstill(metrics: Metrics, limits: Limits) -> list[Check]:
+    stood = [s for s in metrics.segments if s.measure == Measure.STANDSTILL.value]
+    drift = _worst([(s.drift, s.name) for s in stood], max)
+    rms = _worst([(s.joint_speed_rms, s.name) for s in stood], max)
+    title = "Joint speed at zero, RMS"
+    return [
+        _at_most("drift", "Drift at zero command", drift, limits.drift, "m"),
+        _at_most("joint_speed_rms", title, rms, limits.joint_speed_rms, "rad/s"),
+    ]
+
+
+def _gait(metrics: Metrics, limits: Limits) -> list[Check]:
+    apex = _worst([(foot.swing_apex, foot.name) for foot in metrics.feet], min)
+    duty = _worst([(foot.duty_factor, foot.name) for foot in metrics.feet], max)
+    return [
+        _at_least("swing_apex", "Swing apex, median", apex, limits.swing_apex, "m"),
+        _at_most("duty_factor", "Duty factor", duty, limits.duty_factor, "share"),
+    ]
+
+
+def _evidence(metrics: Metrics, limits: Limits) -> list[Check]:
+    depths = zip(metrics.penetration, (foot.name for foot in metrics.feet), strict=True)
+    recorded = (metrics.recorded_share, "")
+    return [
+        _at_most(
+            "penetration", "Foot penetration", _worst(list(depths), max), limits.penetration, "m"
+        ),
+        _at_least("recorded", "Recorded share", recorded, RECORDED_SHARE, "share"),
+    ]
+
+
+def _targets(metrics: Metrics, targets: Targets, moves: bool) -> list[Check]:
+    timing, rows = metrics.timing, []
+    if moves:
+        slip = _worst([(foot.stance_slip, foot.name) for foot in metrics.feet], max)
+        rows.append(
+            _at_most("stance_slip", "Stance slip, mean", slip, targets.stance_slip, "m/s", False)
+        )
+    agreement, share, tick = (
+        (value, "") for value in (metrics.foot_model_error, timing.period_share, timing.tick.p99)
+    )
+    near = f"Periods within ±{1e3 * timing.period_tolerance:g} ms"
+    return rows + [
+        _at_most(
+            "foot_agreement", "Feet against model", agreement, targets.foot_agreement, "m", False
+        ),
+        _at_least("period_share", near, share, targets.period_share, "share", False),
+        _at_most("tick_duration", "Tick duration, p99", tick, targets.tick_duration, "s", False),
+    ]
+
+
+def _worst(values: Sequence[Worst], pick: Callable[[Sequence[Worst]], Worst]) -> Worst:
     """The worst (value, where); a value that could not be measured (NaN) is worse than all."""
-    missing = [item for item in values if item[0] != item[0]]
+    missing = [item for item in values if math.isnan(item[0])]
     if missing or not values:
         return missing[0] if missing else (float("nan"), "not reached")
     return pick(values)

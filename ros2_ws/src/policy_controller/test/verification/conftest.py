@@ -45,6 +45,7 @@ SCENARIO = {
         "period_share": 0.99,
         "tick_duration": 0.002,
         "stance_slip": 0.15,
+        "foot_agreement": 0.005,
     },
     "segments": [
         {"name": "stand", "request": "stand", "duration": 1.0},
