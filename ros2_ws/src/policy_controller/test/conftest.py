@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +15,15 @@ import yaml
 from onnx import TensorProto, helper, numpy_helper
 
 from policy_controller import bundle as contract
+from policy_controller.controller import PolicyController, TickResult
+from policy_controller.motion import MotionState
 from policy_controller.observation import STANDARD_OBSERVATION, ObservationBuilder
 from policy_controller.policy import OnnxPolicy
 from policy_controller.robot import RobotDescription, load_robot_description
-from policy_controller.state import FOOT_NAMES, JOINT_NAMES, RobotState
+from policy_controller.sample import LoopHealth
+from policy_controller.state import FOOT_NAMES, JOINT_NAMES, RobotState, VelocityCommand
+
+sys.path.insert(0, str(Path(__file__).parent))  # for lockstep_robot
 
 DEFAULT_POSE = (0.0, 0.4, -0.8, 0.0, 0.4, -0.8, 0.0, -0.4, 0.8, 0.0, -0.4, 0.8)
 LYING_POSE = (-0.05, 1.57, -2.75, 0.05, 1.57, -2.75, -0.05, -1.57, 2.75, 0.05, -1.57, 2.75)
@@ -169,3 +175,102 @@ def make_bundle(robot: RobotDescription) -> Callable[..., contract.PolicyBundle]
         return replace(bundle, **changes)
 
     return make
+
+
+class Rig:
+    """A controller with a robot whose joints go half of the way to the target at every tick.
+
+    There is no physics in it: it shows what the controller commands, not how a robot moves.
+    """
+
+    PERIOD_NS = 20_000_000
+
+    def __init__(self, controller: PolicyController):
+        self.controller = controller
+        self.now_ns = 1_000_000_000
+        self.position = np.array(LYING_POSE)
+        self.velocity = np.zeros(12)
+        self.command: VelocityCommand | None = None
+        self.results: list[TickResult] = []
+
+    def state(self, **changes) -> RobotState:
+        """Upright, at rest, feet on the ground, 2 ms old at the coming tick."""
+        fresh = RobotState(
+            stamp_ns=self.now_ns + self.PERIOD_NS - 2_000_000,
+            base_position=np.array((0.0, 0.0, 0.5)),
+            base_orientation=np.array((0.0, 0.0, 0.0, 1.0)),
+            base_linear_velocity=np.zeros(3),
+            base_angular_velocity=np.zeros(3),
+            joint_position=self.position.copy(),
+            joint_velocity=self.velocity.copy(),
+            joint_torque=np.zeros(12),
+            robot_ok=0,
+            foot_contact=np.ones(4, dtype=bool),
+        )
+        return replace(fresh, **changes)
+
+    def give(self, vx: float, vy: float = 0.0, yaw_rate: float = 0.0) -> None:
+        """A velocity command as new as the coming tick."""
+        self.command = VelocityCommand(vx, vy, yaw_rate, self.now_ns + self.PERIOD_NS)
+
+    def tick(
+        self,
+        state: RobotState | None = None,
+        health: LoopHealth | None = None,
+        step_ns: int = PERIOD_NS,
+    ) -> TickResult:
+        """One control period later; a healthy state if none is given."""
+        state = state or self.state()
+        self.now_ns += step_ns
+        result = self.controller.tick(self.now_ns, state, self.command, health or LoopHealth())
+        self.position = self.position + 0.5 * np.where(
+            result.command.kp > 0.0, result.command.position - self.position, 0.0
+        )
+        self.results.append(result)
+        return result
+
+    def run_until(self, motion: MotionState, ticks: int = 1000, fresh: tuple | None = None) -> None:
+        """Tick until a motion state is reached; `fresh`: velocity command renewed at every tick."""
+        for _ in range(ticks):
+            if fresh is not None:
+                self.give(*fresh)
+            if self.tick().motion == motion:
+                return
+        raise AssertionError(f"{motion.name} not reached: {self.results[-1].detail}")
+
+    def stand(self) -> None:
+        """From PASSIVE to STAND."""
+        self.tick()
+        assert self.controller.request(MotionState.STAND).accepted
+        self.run_until(MotionState.STAND)
+
+    def walk(self, *command: float, ticks: int = 50) -> None:
+        """From PASSIVE to WALK, `ticks` ticks into it, with this velocity command."""
+        self.stand()
+        for _ in range(50):  # the joints come to rest
+            self.tick()
+        answer = self.controller.request(MotionState.WALK)
+        assert answer.accepted, answer.message
+        for _ in range(ticks):
+            self.give(*(command or (0.0,)))
+            self.tick()
+        assert self.controller.motion == MotionState.WALK, self.results[-1].detail
+
+
+@pytest.fixture
+def make_rig(make_bundle, robot) -> Callable[..., Rig]:
+    """make_rig(limits=..., motion=..., bundle fields ...) -> Rig."""
+
+    def make(limits=None, motion=None, **changes) -> Rig:
+        bundle = make_bundle(**changes)
+        policy = OnnxPolicy(bundle.onnx, bundle.observation_size, 12)
+        settings = {key: value for key, value in (("limits", limits), ("motion", motion)) if value}
+        return Rig(PolicyController(bundle, robot, policy, **settings))
+
+    return make
+
+
+@pytest.fixture
+def rig(make_rig) -> Rig:
+    """A Rig with the default policy and settings."""
+    return make_rig()
