@@ -40,22 +40,24 @@ def build_lanes(real) -> SimpleNamespace:
     sp = build_spatial(real)
     name = "double" if real is wp.float64 else "float"
 
-    def native(snippet: str, adjoint: str):
-        return wp.func_native(snippet.replace("REAL", name), adjoint.replace("REAL", name))
+    exchange, exchange_adjoint, share, share_adjoint = (
+        snippet.replace("REAL", name)
+        for snippet in (_EXCHANGE, _EXCHANGE_ADJOINT, _SHARE, _SHARE_ADJOINT)
+    )
 
-    @native(_EXCHANGE, _EXCHANGE_ADJOINT)
+    @wp.func_native(exchange, exchange_adjoint)
     def exchange_vec3(x: sp.vec3, mask: int) -> sp.vec3: ...
 
-    @native(_EXCHANGE, _EXCHANGE_ADJOINT)
+    @wp.func_native(exchange, exchange_adjoint)
     def exchange_mat33(x: sp.mat33, mask: int) -> sp.mat33: ...
 
-    @native(_SHARE, _SHARE_ADJOINT)
+    @wp.func_native(share, share_adjoint)
     def share_real(x: real) -> real: ...
 
-    @native(_SHARE, _SHARE_ADJOINT)
+    @wp.func_native(share, share_adjoint)
     def share_vec3(x: sp.vec3) -> sp.vec3: ...
 
-    @native(_SHARE, _SHARE_ADJOINT)
+    @wp.func_native(share, share_adjoint)
     def share_quat(x: sp.quat) -> sp.quat: ...
 
     @wp.func

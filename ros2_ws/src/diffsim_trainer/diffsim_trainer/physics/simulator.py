@@ -6,13 +6,15 @@ import numpy as np
 import warp as wp
 
 from . import model as layout
+from .body_contact import MAX_CONTACTS, build_body_contact, build_discs
 from .contact import ContactModel
 from .model import build_model
-from .step import LANE_BLOCK, build_lane_kernel, build_robot_kernel
+from .step import LANE_BLOCK, build_body_kernel, build_lane_kernel, build_robot_kernel
 from .urdf import Robot
 
 REALS = {"float32": wp.float32, "float64": wp.float64}
-DEFAULT_SWEEPS = 3
+FEET_SWEEPS = 3  # within 0.5 % of the converged impulse in 95 % of stances, see `feet`
+BODY_SWEEPS = 20  # points of one body are coupled much more than feet
 
 
 class Simulator:
@@ -25,6 +27,9 @@ class Simulator:
     leg: motor torque before friction [3] (N m), height of the lowest point of the foot (m), its
     velocity in the world [3] (m/s), contact force on it [3] (N). Torque is the one applied during
     the substep and force its mean; height (to first order) and velocity are those at its end.
+
+    On a CUDA device each leg has a lane; on the CPU each robot has a thread. Same functions, same
+    result up to rounding.
     """
 
     def __init__(
@@ -35,35 +40,52 @@ class Simulator:
         dtype: str = "float32",
         dt: float = 0.005,
         contact: ContactModel = ContactModel.SMOOTHED,
-        sweeps: int = DEFAULT_SWEEPS,
+        sweeps: int | None = None,
         position_correction: bool = True,
         body_contacts: bool = False,
     ):
-        """dt in s; position_correction works off depth in the SMOOTHED law (HARD always does).
+        """Build the kernels and upload the robot.
 
-        Raises ValueError for an unknown dtype, a non-positive dt or sweep count.
+        dt in s; sweeps of the contact solver, by default enough for 0.5 %; position_correction
+        works off depth in the SMOOTHED law (HARD always does, SOFT never). With body_contacts the
+        base and all links touch the ground too (HARD only, `step` only).
+
+        Raises ValueError for an unknown dtype, a non-positive dt or sweep count, or body_contacts
+        with another law than HARD.
         """
         if dtype not in REALS:
             raise ValueError(f"dtype is {dtype!r}; use one of {sorted(REALS)}")
         if not dt > 0.0:
             raise ValueError(f"dt is {dt} s; it must be positive")
+        if body_contacts and contact is not ContactModel.HARD:
+            raise ValueError(f"body_contacts with {contact}; only ContactModel.HARD supports them")
+        sweeps = (BODY_SWEEPS if body_contacts else FEET_SWEEPS) if sweeps is None else sweeps
         if sweeps < 1:
             raise ValueError(f"sweeps is {sweeps}; at least 1 is needed")
-        if body_contacts:
-            raise NotImplementedError("body contacts come with the next slice")
         self.robot = robot
         self.num_envs = num_envs
-        self.device = device
+        self.device = wp.get_device(device)
         self.real = REALS[dtype]
         self.dt = dt
         self.contact = contact
-        self._model = build_model(robot, self.real, dt, device)
-        if wp.get_device(device).is_cuda:
+        self.body_contacts = body_contacts
+        self._model = build_model(robot, self.real, dt, self.device)
+        self._scratch: list = []
+        self._dim: tuple[int, ...] = (num_envs,)
+        self._block_dim = 64
+        if body_contacts:
+            types = build_body_contact(self.real, sweeps)
+            self._scratch = [
+                build_discs(robot, self.real, sweeps, self.device),
+                wp.zeros((num_envs, 4), dtype=types.LegWork, device=self.device),
+                wp.zeros((num_envs, MAX_CONTACTS), dtype=types.Contact, device=self.device),
+            ]
+            self._kernel = build_body_kernel(self.real, sweeps)
+        elif self.device.is_cuda:
             self._kernel = build_lane_kernel(self.real, contact, sweeps, position_correction)
             self._dim, self._block_dim = (num_envs, 4), LANE_BLOCK
         else:
             self._kernel = build_robot_kernel(self.real, contact, sweeps, position_correction)
-            self._dim, self._block_dim = (num_envs,), 1
 
     def default_params(self) -> np.ndarray:
         """Nominal params [N, 9]."""
@@ -90,19 +112,12 @@ class Simulator:
         delay_steps int32 [N]: substep k of a control period applies target_prev while
         k < delay_steps. state_out must not be state_in.
         """
+        inputs = [self._model, state_in, target_prev, target, params, delay_steps, substep]
         wp.launch(
             self._kernel,
             dim=self._dim,
             block_dim=self._block_dim,
-            inputs=[
-                self._model,
-                state_in,
-                target_prev,
-                target,
-                params,
-                delay_steps,
-                substep,
-            ],
+            inputs=inputs + self._scratch,
             outputs=[state_out, sensors_out],
             device=self.device,
             stream=stream,
@@ -126,35 +141,25 @@ class Simulator:
         adj_sensors_out: wp.array,
         stream: wp.Stream | None = None,
     ) -> None:
-        """Adjoint of `step` with the same arguments.
+        """Adjoint of `step` with the same arguments: one launch.
 
-        Adds to adj_state_in, adj_target_prev, adj_target and, unless None, adj_params. Reads only
-        the inputs, not the outputs, of the step. adj_state_out and adj_sensors_out are consumed:
-        they are zero afterwards.
+        Adds to adj_state_in, adj_target_prev, adj_target and, unless None, adj_params. The step is
+        computed again from its inputs; state_out and sensors_out are not used. adj_state_out and
+        adj_sensors_out are consumed: they are zero afterwards.
+
+        Raises RuntimeError for a simulator with body_contacts.
         """
+        if self.body_contacts:
+            raise RuntimeError("a simulator with body_contacts has no gradient; build one without")
+        inputs = [self._model, state_in, target_prev, target, params, delay_steps, substep]
+        adj_inputs = [self._model, adj_state_in, adj_target_prev, adj_target, adj_params, None]
         wp.launch(
             self._kernel,
             dim=self._dim,
             block_dim=self._block_dim,
-            inputs=[
-                self._model,
-                state_in,
-                target_prev,
-                target,
-                params,
-                delay_steps,
-                substep,
-            ],
+            inputs=inputs,
             outputs=[state_out, sensors_out],
-            adj_inputs=[
-                self._model,
-                adj_state_in,
-                adj_target_prev,
-                adj_target,
-                adj_params,
-                None,
-                substep,
-            ],
+            adj_inputs=[*adj_inputs, substep],
             adj_outputs=[adj_state_out, adj_sensors_out],
             adjoint=True,
             device=self.device,

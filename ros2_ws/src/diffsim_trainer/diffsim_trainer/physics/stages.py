@@ -255,40 +255,52 @@ def build_stages(real, law: ContactModel, position_correction: bool) -> SimpleNa
         return model.dt * contact.soft_force(foot.height, mid.rotation * v, friction)
 
     @wp.func
+    def joint_velocity(
+        mid: Midpoint, leg: dyn.Leg, foot: Foot, impulse: sp.vec3, change: BaseChange
+    ) -> sp.vec3:
+        """Joint velocity after the step, with this impulse on the foot."""
+        joint_impulse = wp.transpose(leg.jacobian) * (wp.transpose(mid.rotation) * impulse)
+        return foot.joint_velocity + dyn.joint_response(
+            leg, joint_impulse, change.angular, change.linear
+        )
+
+    @wp.func
+    def foot_velocity(foot: Foot, impulse: sp.vec3, change: BaseChange) -> sp.vec3:
+        """Velocity of the contact point after the step, with this impulse on the foot."""
+        through_base = foot.row_a * change.angular + foot.row_l * change.linear
+        return foot.velocity + foot.own * impulse + through_base
+
+    @wp.func
     def store_leg(
         model: Model,
         env: int,
         leg_index: int,
-        mid: Midpoint,
         joints: LegState,
-        drive: act.Drive,
-        leg: dyn.Leg,
-        foot: Foot,
-        impulse: sp.vec3,
-        change: BaseChange,
+        v: sp.vec3,
         state: wp.array2d(dtype=real),
-        sensors: wp.array3d(dtype=real),
     ):
-        """Second half step of the joints, and the sensors of the leg."""
-        joint_impulse = wp.transpose(leg.jacobian) * (wp.transpose(mid.rotation) * impulse)
-        v = foot.joint_velocity + dyn.joint_response(
-            leg, joint_impulse, change.angular, change.linear
-        )
+        """Second half step of the joints, with their new velocity v."""
         half = real(0.5) * model.dt
         store_vec3(state, env, layout.JOINT_POSITION + 3 * leg_index, joints.q + half * v)
         store_vec3(state, env, layout.JOINT_VELOCITY + 3 * leg_index, v)
 
-        foot_velocity = (
-            foot.velocity
-            + foot.own * impulse
-            + foot.row_a * change.angular
-            + foot.row_l * change.linear
-        )
+    @wp.func
+    def store_sensors(
+        model: Model,
+        env: int,
+        leg_index: int,
+        drive: act.Drive,
+        foot: Foot,
+        velocity: sp.vec3,
+        impulse: sp.vec3,
+        sensors: wp.array3d(dtype=real),
+    ):
+        """Motor torque, and height, velocity and force of the foot."""
         force = impulse / model.dt
-        sensors[env, leg_index, layout.HEIGHT] = foot.height + half * foot_velocity[2]
+        sensors[env, leg_index, layout.HEIGHT] = foot.height + real(0.5) * model.dt * velocity[2]
         for axis in range(3):
             sensors[env, leg_index, layout.TORQUE + axis] = drive.motor[axis]
-            sensors[env, leg_index, layout.FOOT_VELOCITY + axis] = foot_velocity[axis]
+            sensors[env, leg_index, layout.FOOT_VELOCITY + axis] = velocity[axis]
             sensors[env, leg_index, layout.FOOT_FORCE + axis] = force[axis]
 
     @wp.func
@@ -332,6 +344,9 @@ def build_stages(real, law: ContactModel, position_correction: bool) -> SimpleNa
         shifted_velocity=shifted_velocity,
         delassus=delassus,
         soft_impulse=soft_impulse,
+        joint_velocity=joint_velocity,
+        foot_velocity=foot_velocity,
         store_leg=store_leg,
+        store_sensors=store_sensors,
         store_base=store_base,
     )

@@ -8,14 +8,15 @@ The middle is solved in axes fixed at the midpoint orientation of the base. Velo
 leave these axes by the same rotation increments that move the base, so a spinning robot in flight
 keeps its momentum without an explicit w × v term.
 
-`build_robot_kernel` has one thread per robot, `build_lane_kernel` one GPU lane per leg; both call
-the same stages in the same order.
+`build_robot_kernel` has one thread per robot, `build_lane_kernel` one GPU lane per leg, and
+`build_body_kernel` adds contacts of the whole body; all call the same stages in the same order.
 """
 
 from functools import cache
 
 import warp as wp
 
+from .body_contact import build_body_contact
 from .contact import ContactModel
 from .dynamics import build_dynamics
 from .feet import build_feet_solver, build_lane_solver
@@ -141,20 +142,103 @@ def build_robot_kernel(real, law: ContactModel, sweeps: int, position_correction
 
         # half a step with the new velocity
         st.store_base(model, env, mid, free, change, state_out)
-        st.store_leg(
-            model, env, 0, mid, joints0, drive0, leg0, foot0, p0, change, state_out, sensors_out
-        )
-        st.store_leg(
-            model, env, 1, mid, joints1, drive1, leg1, foot1, p1, change, state_out, sensors_out
-        )
-        st.store_leg(
-            model, env, 2, mid, joints2, drive2, leg2, foot2, p2, change, state_out, sensors_out
-        )
-        st.store_leg(
-            model, env, 3, mid, joints3, drive3, leg3, foot3, p3, change, state_out, sensors_out
-        )
+        v0 = st.joint_velocity(mid, leg0, foot0, p0, change)
+        v1 = st.joint_velocity(mid, leg1, foot1, p1, change)
+        v2 = st.joint_velocity(mid, leg2, foot2, p2, change)
+        v3 = st.joint_velocity(mid, leg3, foot3, p3, change)
+        st.store_leg(model, env, 0, joints0, v0, state_out)
+        st.store_leg(model, env, 1, joints1, v1, state_out)
+        st.store_leg(model, env, 2, joints2, v2, state_out)
+        st.store_leg(model, env, 3, joints3, v3, state_out)
+        u0 = st.foot_velocity(foot0, p0, change)
+        u1 = st.foot_velocity(foot1, p1, change)
+        u2 = st.foot_velocity(foot2, p2, change)
+        u3 = st.foot_velocity(foot3, p3, change)
+        st.store_sensors(model, env, 0, drive0, foot0, u0, p0, sensors_out)
+        st.store_sensors(model, env, 1, drive1, foot1, u1, p1, sensors_out)
+        st.store_sensors(model, env, 2, drive2, foot2, u2, p2, sensors_out)
+        st.store_sensors(model, env, 3, drive3, foot3, u3, p3, sensors_out)
 
     return step_robot
+
+
+@cache
+def build_body_kernel(real, rounds: int):
+    """Kernel with one thread per robot: HARD contact of the whole body, no gradient.
+
+    works [num_envs, 4] and contacts [num_envs, MAX_CONTACTS] are scratch.
+    """
+    sp, dyn = build_spatial(real), build_dynamics(real)
+    st, body = build_stages(real, ContactModel.HARD, True), build_body_contact(real, rounds)
+    Model = build_model_type(real)
+
+    @wp.kernel(module="unique", module_options={"max_unroll": 1}, enable_backward=False)
+    def step_body(
+        model: Model,
+        state_in: wp.array2d(dtype=real),
+        target_prev: wp.array2d(dtype=real),
+        target: wp.array2d(dtype=real),
+        params_in: wp.array2d(dtype=real),
+        delay_steps: wp.array(dtype=wp.int32),
+        substep: int,
+        discs: body.Discs,
+        works: wp.array2d(dtype=body.LegWork),
+        contacts: wp.array2d(dtype=body.Contact),
+        state_out: wp.array2d(dtype=real),
+        sensors_out: wp.array3d(dtype=real),
+    ):
+        env = wp.tid()
+        late = substep < delay_steps[env]
+        params = st.load_params(params_in, env)
+
+        # half a step with the old velocity, forces at the midpoint, legs folded onto the base
+        mid = st.advance_to_midpoint(model, st.load_base(state_in, env))
+        base = st.place_base(model, mid, params)
+        equation = dyn.base_equation(base)
+        for i in range(4):
+            work = body.LegWork()
+            work.joints = st.load_leg(model, state_in, target_prev, target, env, i, late)
+            work.drive = st.drive_leg(model, i, work.joints, params)
+            work.leg = st.assemble_leg(model, i, base, mid, work.joints, work.drive)
+            equation = dyn.add_equations(equation, dyn.fold_leg(work.leg))
+            works[env, i] = work
+        inverse = dyn.invert_base(equation)
+        free = st.free_change(model, inverse, equation)
+
+        # contact
+        count = body.collect_base(model, discs, mid, inverse, free, base, env, 0, contacts)
+        for i in range(4):
+            work = works[env, i]
+            work.foot = st.assemble_foot(
+                model, mid, work.leg, work.joints, inverse, free, params.kappa
+            )
+            works[env, i] = work
+            count = body.collect_leg(
+                model, discs, mid, inverse, free, base, work, i, env, count, contacts
+            )
+        change = body.solve(env, count, params.friction, contacts, works)
+
+        # half a step with the new velocity
+        st.store_base(model, env, mid, free, change, state_out)
+        for i in range(4):
+            work = works[env, i]
+            v = (
+                work.foot.joint_velocity
+                + work.joint_change
+                + dyn.joint_response(work.leg, sp.vec3(), change.angular, change.linear)
+            )
+            st.store_leg(model, env, i, work.joints, v, state_out)
+            u = (
+                work.foot.velocity
+                + mid.rotation * (work.leg.jacobian * work.joint_change)
+                + work.foot.row_a * change.angular
+                + work.foot.row_l * change.linear
+            )
+            st.store_sensors(
+                model, env, i, work.drive, work.foot, u, work.foot_impulse, sensors_out
+            )
+
+    return step_body
 
 
 @cache
@@ -273,8 +357,9 @@ def build_lane_kernel(real, law: ContactModel, sweeps: int, position_correction:
         # half a step with the new velocity
         if lane == 0:
             st.store_base(model, env, mid, free, change, state_out)
-        st.store_leg(
-            model, env, lane, mid, joints, drive, leg, foot, p, change, state_out, sensors_out
-        )
+        v = st.joint_velocity(mid, leg, foot, p, change)
+        st.store_leg(model, env, lane, joints, v, state_out)
+        u = st.foot_velocity(foot, p, change)
+        st.store_sensors(model, env, lane, drive, foot, u, p, sensors_out)
 
     return step_lanes
