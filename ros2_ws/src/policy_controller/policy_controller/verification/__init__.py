@@ -13,6 +13,7 @@ Reading order::
     processes  start and stop the nodes
     recorder   topics -> recording                               (ROS)
     operator   services and commands                             (ROS)
+    relay      joint commands, in lockstep only                  (ROS)
     runner     one scenario through running nodes                (ROS)
     demo       the command line
 """

@@ -39,10 +39,9 @@ class Topics:
     """Names of what is recorded and commanded."""
 
     state: str = "/state_estimator/anymal_state"
-    joint_commands: str = "/motion_control_manager/actuator_commands"
-    controller: str = (
-        "/policy_controller"  # name of the controller node, above its own topics and services
-    )
+    robot_commands: str = "/motion_control_manager/actuator_commands"  # what the robot obeys
+    joint_commands: str = robot_commands  # what the controller sends; passed on if it differs
+    controller: str = "/policy_controller"  # the node, above its own topics and services
 
 
 class Recorder:

@@ -17,6 +17,7 @@ from policy_controller.verification.operator import Operator, OperatorError
 from policy_controller.verification.processes import NodeDiedError, NodeProcesses
 from policy_controller.verification.recorder import Recorder, Topics
 from policy_controller.verification.recording import NANO, Failure, Mark
+from policy_controller.verification.relay import Relay
 from policy_controller.verification.scenario import MOTION_STATES, Scenario, Segment
 
 START_TIMEOUT = 180.0  # s of wall time: the first start of a simulation compiles its kernels
@@ -85,6 +86,10 @@ class Runner:
         self._recorder = Recorder(recorder_node, topics)
         self._operator = Operator(operator_node, topics, self._wait)
         self._executor = SingleThreadedExecutor(context=operator_node.context)
+        if topics.joint_commands != topics.robot_commands:
+            self._relay = Relay(
+                operator_node, topics.joint_commands, topics.robot_commands, self._attend
+            )
         self._executor.add_node(operator_node)
         self._velocities: list[np.ndarray] = []
         self._next_command = self._next_look = 0
@@ -182,23 +187,26 @@ class Runner:
             self._spin()
 
     def _spin(self) -> None:
-        """Wait a moment, take what has arrived, then do what is due."""
+        """Wait a moment, take what has arrived, do what is due, look around."""
         self._executor.spin_once(timeout_sec=POLL_PERIOD)
-        self._recorder.poll()
+        self._attend()
         self._check_signs_of_life()
         stamp = self._recorder.stamp
-        if stamp is None:
-            return
-        if stamp >= self._next_command:
+        if self._segment is not None and stamp >= self._next_look:
+            self._next_look = stamp + round(LOOK_PERIOD / NANO)
+            self._look(stamp)
+
+    def _attend(self) -> None:
+        """Take what has arrived; send a velocity command if one is due."""
+        self._recorder.poll()
+        stamp = self._recorder.stamp
+        if stamp is not None and stamp >= self._next_command:
             self._next_command = stamp + round(1.0 / self._scenario.command_rate / NANO)
             # before the first segment, and while a motion state is waited for, the command is to
             # stand still
             self._operator.command(
                 self._segment.command if self._start is not None else (0.0, 0.0, 0.0)
             )
-        if self._segment is not None and stamp >= self._next_look:
-            self._next_look = stamp + round(LOOK_PERIOD / NANO)
-            self._look(stamp)
 
     def _check_signs_of_life(self) -> None:
         """Raise if a process has ended, or if nothing new was heard of one for too long."""

@@ -36,11 +36,21 @@ class Setup:
     lockstep: bool  # simulated time that waits for the controller, instead of real time
     seed: int
 
+    @property
+    def topics(self) -> Topics:
+        """In lockstep the joint commands go through the operator; see relay.py."""
+        if self.lockstep:
+            return Topics(joint_commands="/footlight_operator/joint_commands")
+        return Topics()
+
     def nodes(self) -> tuple[NodeCommand, ...]:
         """Command lines of the robot and of the controller."""
         shared = {"robot": self.robot_path.resolve(), "lockstep": str(self.lockstep).lower()}
         robot = shared | {"control_period": self.bundle.control_period, "seed": self.seed}
-        controller = shared | {"bundle": self.bundle_path.resolve()}
+        controller = shared | {
+            "bundle": self.bundle_path.resolve(),
+            "command_topic": self.topics.joint_commands,
+        }
         return (
             NodeCommand("robot", _python_node("anymal_bridge.sim_node", robot)),
             NodeCommand("controller", _python_node("policy_controller.node", controller)),
@@ -70,7 +80,7 @@ def record_run(
             signal_handler_options=SignalHandlerOptions.NO
         )  # Ctrl-C stays a KeyboardInterrupt
         nodes = [rclpy.create_node(f"footlight_{role}") for role in ("operator", "recorder")]
-        runner = Runner(*nodes, Topics(), setup.scenario, processes, watcher)
+        runner = Runner(*nodes, setup.topics, setup.scenario, processes, watcher)
         try:
             watcher.on_stage("Starting the robot and the controller")
             runner.bring_up()
