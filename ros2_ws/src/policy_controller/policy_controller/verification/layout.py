@@ -97,6 +97,7 @@ def state_strip(ax: Axes, run: Run) -> None:
     """Motion state over time as a coloured strip."""
     colours = ("#C9CFD5", style.ORANGE, style.SKY, style.BLUE, style.PURPLE, style.VERMILLION)
     stamp = run.recording.state.stamp
+    stamp = stamp[stamp >= run.recording.origin]
     states = motion_state_at(run.recording, stamp)
     time = run.recording.seconds(stamp)
     edges = np.concatenate(([0], np.flatnonzero(np.diff(states)) + 1, [len(states) - 1]))

@@ -165,6 +165,8 @@ def draw_path(run: Run) -> Figure:
     start, end = state.base_position[0], state.base_position[-1]
     ax.plot(*start[:2], marker="o", color=style.INK, markersize=7, linestyle="none", label="start")
     ax.plot(*end[:2], marker="s", color=style.INK, markersize=7, linestyle="none", label="end")
+    center = (state.base_position.max(axis=0) + state.base_position.min(axis=0)) / 2
+    ax.plot(*(center[:2, None] + np.array([[-0.6, 0.6], [-0.6, 0.6]])), alpha=0.0)  # 1 m or more
     ax.set_aspect("equal", adjustable="datalim")
     ax.set_xlabel("x [m]")
     ax.set_ylabel("y [m]")
