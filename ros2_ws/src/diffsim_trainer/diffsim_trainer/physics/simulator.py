@@ -148,8 +148,8 @@ class Simulator:
         """Adjoint of `step` with the same arguments: one launch.
 
         Adds to adj_state_in, adj_target_prev, adj_target and, unless None, adj_params. The step is
-        computed again from its inputs; state_out and sensors_out are not used. adj_state_out and
-        adj_sensors_out are consumed: they are zero afterwards.
+        computed again from its inputs, which writes the same values to state_out and sensors_out
+        again. adj_state_out and adj_sensors_out are read only.
 
         Raises RuntimeError for a simulator with body_contacts.
         """
