@@ -88,13 +88,12 @@ def differences(b, state, targets, substeps, weights, h):
             yield what, (loss[0] - loss[1]) / (2 * h), product.sum(axes), scale
 
 
-def assert_gradient(b, state, targets, substeps, weights, h, tolerance, share=1.0):
+def assert_gradient(b, state, targets, substeps, weights, h, tolerance):
     worst = {}
     for what, numeric, analytic, scale in differences(b, state, targets, substeps, weights, h):
         error = np.abs(numeric - analytic) / (scale + 1e-6)
-        worst[what] = max(worst.get(what, 0.0), np.quantile(error, share))
+        worst[what] = max(worst.get(what, 0.0), error.max())
     assert max(worst.values()) < tolerance, worst
-    return worst
 
 
 def test_the_phases_are_what_they_say(phases):
@@ -104,7 +103,8 @@ def test_the_phases_are_what_they_say(phases):
     assert np.all(force[index["air"]] == 0.0)
     assert np.all(force[index["approach"], :, 2] == 0.0)
     assert np.all(force[index["touchdown"], :, 2].max(1) > 100.0)
-    assert np.all(slip[index["stick"]] < 1e-3) and np.all(force[index["stick"], :, 2] > 0.0)
+    gripping = (slip < 1e-3) & (force[..., 2] > 10.0)
+    assert np.all(gripping[index["stick"]].sum(1) >= 2)
     assert np.all(slip[index["slip"]].max(1) > 0.5)
     assert np.all(force[index["lift-off"], :, 2].sum(1) < 1.0)
 
@@ -114,8 +114,7 @@ def test_the_phases_are_what_they_say(phases):
 def test_one_control_step(phases, weights, law, substeps):
     # h^2 f''' / 6 with f''' up to kappa^3 v, and eps / h
     b, state, target, _ = phases(law)
-    share = 1.0 if law is SMOOTHED else 0.9  # HARD may cross a case change within four substeps
-    assert_gradient(b, state, target[None], substeps, weights, 1e-6, 1e-5, share)
+    assert_gradient(b, state, target[None], substeps, weights, 1e-6, 1e-5)
 
 
 def test_one_soft_step(phases, weights):
@@ -126,12 +125,18 @@ def test_one_soft_step(phases, weights):
 @pytest.mark.parametrize("correction", [True, False])
 @pytest.mark.parametrize("periods", [4, 12])
 def test_many_control_steps(phases, weights, periods, correction):
-    # up to 48 steps through landing, grip and slip; the median is far below the bound
+    # up to 48 steps through landing, grip and slip
     b, state, target, _ = phases(SMOOTHED, position_correction=correction)
     rng = np.random.default_rng(17)
     targets = target + 0.1 * rng.normal(size=(periods, *target.shape))
-    assert_gradient(b, state, targets, 4, weights, 1e-7, 1e-3, share=0.9)
-    assert_gradient(b, state, targets, 4, weights, 1e-7, 1e-5, share=0.5)
+    assert_gradient(b, state, targets, 4, weights, 1e-7, 1e-4)
+
+
+def test_many_hard_control_steps(phases, weights):
+    b, state, target, _ = phases(HARD)
+    rng = np.random.default_rng(17)
+    targets = target + 0.1 * rng.normal(size=(4, *target.shape))
+    assert_gradient(b, state, targets, 4, weights, 1e-7, 1e-4)
 
 
 def test_targets_move_the_loss(phases, weights):
