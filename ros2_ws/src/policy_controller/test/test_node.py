@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import os
@@ -41,6 +42,7 @@ def context():
 
     The search begins at this process: killed runs may have left nodes in the first domains.
     """
+    gc.collect()  # a lifecycle node stays in the graph while anything refers to it
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
     context = rclpy.Context()
     numbers = itertools.count(os.getpid())
