@@ -43,9 +43,9 @@ class SpinThread:
 def run_node(create_node: Callable[[], Node], args: Sequence[str] | None = None) -> int:
     """Run the node that ``create_node`` makes until a signal comes; returns the exit code.
 
-    The node must have ``close()``, called when no callback runs any more. A value that the node refuses at
-    the start ends the process with its message and code 1. So does an exception in any of its
-    threads, with a traceback: a robot must not be left with half a node.
+    The node must have ``close()``, called when no callback runs any more. A value that the node
+    refuses at the start ends the process with its message and code 1. So does an exception in any
+    of its threads, with a traceback: a robot must not be left with half a node.
     """
     stop = threading.Event()
     failed = threading.Event()
