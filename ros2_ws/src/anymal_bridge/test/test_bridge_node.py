@@ -19,6 +19,7 @@ from anymal_bridge.conversions import CommandsWriter, stamp_to_ns  # noqa: E402
 from anymal_bridge.interface import COMMANDS, DIAGNOSTICS, INTERFACE, READINGS, STATE  # noqa: E402
 from anymal_bridge.joint_command import JointCommand, Mode  # noqa: E402
 from anymal_bridge.robot_file import load_robot_file  # noqa: E402
+from rcl_interfaces.srv import ListParameters  # noqa: E402
 from rclpy.serialization import deserialize_message  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
@@ -232,6 +233,7 @@ def endpoints(peer, node_name: str) -> dict[str, tuple]:
 
 
 ROS_OWN = ("/rosout", "/parameter_events")
+ROS_PARAMETERS = ("use_sim_time", "qos_overrides", "start_type_description_service")
 
 
 def test_simulated_robot_and_bridge_have_the_same_interface(start_node, peer):
@@ -250,3 +252,16 @@ def test_simulated_robot_and_bridge_have_the_same_interface(start_node, peer):
     for node in ("anymal_sim", "anymal_bridge"):
         peer.until(lambda node=node: len(endpoints(peer, node)) >= len(table), timeout=START_S)
         assert endpoints(peer, node) == table, node
+
+
+def test_documentation_names_every_topic_and_parameter(start_node, peer, request):
+    text = (request.config.rootpath / "docs/interfaces.md").read_text()
+    for topic in INTERFACE:
+        assert f"`{topic.name}`" in text and topic.type.__name__ in text
+    start_node("sim_node", start_pose="standing")
+    start_node("bridge_node")
+    for node in ("anymal_sim", "anymal_bridge"):
+        names = peer.call(ListParameters, f"/{node}/list_parameters").result.names
+        ours = [name for name in names if not name.startswith(("topics.", *ROS_PARAMETERS))]
+        missing = [name for name in ours if name.split(".")[-1] not in text]
+        assert len(ours) > 10 and missing == []
