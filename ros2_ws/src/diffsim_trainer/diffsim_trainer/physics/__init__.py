@@ -3,6 +3,7 @@
 from .contact import ContactModel
 from .mjcf import to_mjcf
 from .simulator import Simulator
+from .terrain import Terrain
 from .urdf import Robot, RobotError, load_robot
 
-__all__ = ["ContactModel", "Robot", "RobotError", "Simulator", "load_robot", "to_mjcf"]
+__all__ = ["ContactModel", "Robot", "RobotError", "Simulator", "Terrain", "load_robot", "to_mjcf"]

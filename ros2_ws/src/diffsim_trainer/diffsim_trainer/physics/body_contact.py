@@ -51,7 +51,7 @@ def contact_discs(robot: Robot) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
 def build_body_contact(real) -> SimpleNamespace:
     """Structs `Discs`, `Contact`, `LegWork`; functions `collect_base`, `collect_leg`, `solve`."""
     sp, dyn, act = build_spatial(real), build_dynamics(real), build_actuator(real)
-    st, contact = build_stages(real, ContactModel.HARD), build_foot_contact(real)
+    st, contact = build_stages(real, ContactModel.HARD, False), build_foot_contact(real)
     Model = layout.build_model_type(real)
     vec3 = sp.vec3  # Warp does not resolve sp.vec3 as a keyword argument
 

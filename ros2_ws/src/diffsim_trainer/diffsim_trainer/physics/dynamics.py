@@ -45,6 +45,15 @@ def build_dynamics(real) -> SimpleNamespace:
         bias_force: sp.vec3
 
     @wp.struct
+    class Chain:
+        """The bodies of a leg, and the centre of its foot in base axes."""
+
+        hip: Body
+        thigh: Body
+        shank: Body
+        foot: sp.vec3
+
+    @wp.struct
     class Leg:
         """One leg with its joint accelerations eliminated."""
 
@@ -57,8 +66,10 @@ def build_dynamics(real) -> SimpleNamespace:
         inertia: sp.mat33
         bias_moment: sp.vec3
         bias_force: sp.vec3
-        contact: sp.vec3  # lowest point of the foot
+        contact: sp.vec3  # point of the foot nearest to the ground
         jacobian: sp.mat33  # velocity of that point per joint velocity
+        height: real  # m, of that point above a height field; unused on the plane
+        axes: sp.mat33  # base to contact axes on a height field; unused on the plane
 
     @wp.struct
     class BaseEquation:
@@ -155,24 +166,34 @@ def build_dynamics(real) -> SimpleNamespace:
         return wp.dot(body.axis, moment) + wp.dot(body.moment, force)
 
     @wp.func
+    def place_leg(model: Model, leg: int, base: Body, q: sp.vec3, v: sp.vec3) -> Chain:
+        """Bodies of a leg at joint position q and velocity v."""
+        j = 3 * leg
+        chain = Chain()
+        chain.hip = place_link(model, j, base, q[0], v[0])
+        chain.thigh = place_link(model, j + 1, chain.hip, q[1], v[1])
+        chain.shank = place_link(model, j + 2, chain.thigh, q[2], v[2])
+        chain.foot = chain.shank.origin + chain.shank.rotation * model.foot_offset[leg]
+        return chain
+
+    @wp.func
     def assemble_leg(
         model: Model,
         leg: int,
-        base: Body,
-        up: sp.vec3,
-        q: sp.vec3,
-        v: sp.vec3,
+        chain: Chain,
+        normal: sp.vec3,
         torque: sp.vec3,
         damping: sp.vec3,
     ) -> Leg:
         """Dynamics of one leg: mass matrix, coupling to the base, bias, foot Jacobian.
 
-        `torque` N m acts on the joints; `damping` N m s/rad is treated implicitly.
+        `normal` of the ground in base axes; `torque` N m acts on the joints; `damping` N m s/rad is
+        treated implicitly.
         """
         j = 3 * leg
-        hip = place_link(model, j, base, q[0], v[0])
-        thigh = place_link(model, j + 1, hip, q[1], v[1])
-        shank = place_link(model, j + 2, thigh, q[2], v[2])
+        hip = chain.hip
+        thigh = chain.thigh
+        shank = chain.shank
 
         # composite bodies: what hangs on each joint
         m2 = thigh.mass + shank.mass
@@ -215,7 +236,7 @@ def build_dynamics(real) -> SimpleNamespace:
             project(shank, shank.bias_moment, shank.bias_force),
         )
 
-        contact = shank.origin + shank.rotation * model.foot_offset[leg] - model.foot_radius * up
+        contact = chain.foot - model.foot_radius * normal
 
         out = Leg()
         out.inverse = wp.inverse(mass_matrix)
@@ -303,11 +324,13 @@ def build_dynamics(real) -> SimpleNamespace:
 
     return SimpleNamespace(
         Body=Body,
+        Chain=Chain,
         Leg=Leg,
         BaseEquation=BaseEquation,
         BaseInverse=BaseInverse,
         place_base=place_base,
         place_link=place_link,
+        place_leg=place_leg,
         assemble_leg=assemble_leg,
         base_equation=base_equation,
         fold_leg=fold_leg,

@@ -6,6 +6,7 @@ import numpy as np
 import warp as wp
 
 from .spatial import build_spatial
+from .terrain import Terrain
 from .urdf import Robot
 
 GRAVITY = 9.81  # m/s^2
@@ -50,12 +51,28 @@ def build_model_type(real):
         armature: wp.array(dtype=real)  # [12] kg m^2
         viscous: wp.array(dtype=real)  # [12] N m s/rad
         coulomb: wp.array(dtype=real)  # [12] N m
+        # of a height field, unused on the plane
+        ground: wp.array2d(dtype=real)  # m, coefficients of the spline
+        ground_rate: real  # 1/m, samples per length
+        ground_offset: wp.array2d(dtype=real)  # [N, 2] m, added to x and y before looking up
 
     return Model
 
 
-def build_model(robot: Robot, real, dt: float, sweeps: int, correction: float, device):
-    """Upload `robot` (float64, host) as a Model in precision `real` on `device`; dt in s."""
+def build_model(
+    robot: Robot,
+    terrain: Terrain | None,
+    num_envs: int,
+    real,
+    dt: float,
+    sweeps: int,
+    correction: float,
+    device,
+):
+    """Upload `robot` (float64, host) as a Model in precision `real` on `device`; dt in s.
+
+    Without a terrain the ground is the plane z = 0.
+    """
     spatial = build_spatial(real)
     model = build_model_type(real)()
     model.dt, model.sweeps, model.correction = dt, sweeps, correction
@@ -77,4 +94,8 @@ def build_model(robot: Robot, real, dt: float, sweeps: int, correction: float, d
     model.armature = upload(robot.actuator.armature, real)
     model.viscous = upload(robot.actuator.viscous, real)
     model.coulomb = upload(robot.actuator.coulomb, real)
+    if terrain is not None:
+        model.ground = upload(terrain.coefficients(), real)
+        model.ground_rate = 1.0 / terrain.spacing
+        model.ground_offset = wp.zeros((num_envs, 2), dtype=real, device=device)
     return model

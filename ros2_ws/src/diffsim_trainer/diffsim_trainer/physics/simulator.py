@@ -11,6 +11,7 @@ from .contact import CORRECTION_RATE, ContactModel
 from .feet import MAX_SWEEPS
 from .model import build_model
 from .step import LANE_BLOCK, build_body_kernel, build_lane_kernel, build_robot_kernel
+from .terrain import Terrain
 from .urdf import Robot
 
 REALS = {"float32": wp.float32, "float64": wp.float64}
@@ -35,9 +36,13 @@ class Simulator:
     and angular velocity in base axes (m/s, rad/s), joint position [12] (rad) and velocity (rad/s);
     target [N, 12] joint position set point (rad); params [N, 9] friction, added base mass (kg),
     base com shift [3] (m), kp scale, kd scale, motor strength, kappa (1/m); sensors [N, 4, 10] per
-    leg: motor torque before friction [3] (N m), height of the lowest point of the foot (m), its
-    velocity in the world [3] (m/s), contact force on it [3] (N). Torque is the one applied during
-    the substep and force its mean; height (to first order) and velocity are those at its end.
+    leg: motor torque before friction [3] (N m), height of the foot's nearest point above ground,
+    along the normal (m), its velocity in the world [3] (m/s), contact force on it [3] (N). Torque
+    is the one applied during the substep and force its mean; height (to first order) and velocity
+    are those at its end.
+
+    ground_offset [N, 2] (m) is there on a terrain only: it is added to x and y before the terrain
+    is looked up, so that every environment sees other ground. Write to it at any time.
 
     On a CUDA device each leg has a lane; on the CPU each robot has a thread. Same functions, same
     result up to rounding.
@@ -54,15 +59,17 @@ class Simulator:
         sweeps: int | None = None,
         position_correction: bool = True,
         body_contacts: bool = False,
+        terrain: Terrain | None = None,
     ):
         """Build the kernels and upload the robot.
 
         dt in s; sweeps of the contact solver, by default enough for 0.1 %; position_correction
         works off depth in the SMOOTHED law (HARD always does, SOFT never). With body_contacts the
-        base and all links touch the ground too (HARD only, `step` only).
+        base and all links touch the ground too (HARD only, `step` only). The ground is the plane
+        z = 0 or a terrain; they are different kernels, so the plane costs nothing more.
 
         Raises ValueError for an unknown dtype, a non-positive dt or sweep count, or body_contacts
-        with another law than HARD.
+        with another law than HARD or on a terrain.
         """
         if dtype not in REALS:
             raise ValueError(f"dtype is {dtype!r}; use one of {sorted(REALS)}")
@@ -70,6 +77,8 @@ class Simulator:
             raise ValueError(f"dt is {dt} s; it must be positive")
         if body_contacts and contact is not ContactModel.HARD:
             raise ValueError(f"body_contacts with {contact}; only ContactModel.HARD supports them")
+        if body_contacts and terrain is not None:
+            raise ValueError("body_contacts on a terrain; use the plane, or feet only")
         sweeps = (BODY_SWEEPS if body_contacts else FEET_SWEEPS) if sweeps is None else sweeps
         limit = MAX_BODY_SWEEPS if body_contacts else MAX_SWEEPS
         if not 1 <= sweeps <= limit:
@@ -82,7 +91,11 @@ class Simulator:
         self.contact = contact
         self.body_contacts = body_contacts
         correction = CORRECTION_RATE if position_correction or contact is ContactModel.HARD else 0.0
-        self._model = build_model(robot, self.real, dt, sweeps, correction, self.device)
+        self._model = build_model(
+            robot, terrain, num_envs, self.real, dt, sweeps, correction, self.device
+        )
+        self.ground_offset = self._model.ground_offset
+        rough = terrain is not None
         self._scratch: list = []
         self._dim: tuple[int, ...] = (num_envs,)
         self._block_dim = 64
@@ -95,10 +108,10 @@ class Simulator:
             ]
             self._kernel = build_body_kernel(self.real)
         elif self.device.is_cuda:
-            self._kernel = build_lane_kernel(self.real, contact)
+            self._kernel = build_lane_kernel(self.real, contact, rough)
             self._dim, self._block_dim = (num_envs, 4), LANE_BLOCK
         else:
-            self._kernel = build_robot_kernel(self.real, contact)
+            self._kernel = build_robot_kernel(self.real, contact, rough)
 
     def default_params(self) -> np.ndarray:
         """Nominal params [N, 9]."""

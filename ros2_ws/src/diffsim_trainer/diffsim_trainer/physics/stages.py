@@ -10,11 +10,16 @@ from .actuator import build_actuator
 from .contact import ContactModel, build_foot_contact
 from .dynamics import build_dynamics
 from .spatial import build_spatial
+from .terrain import build_terrain
 
 
 @cache
-def build_stages(real, law: ContactModel) -> SimpleNamespace:
-    """Structs and functions that load, advance and store a robot, for `real` and a contact law."""
+def build_stages(real, law: ContactModel, rough: bool) -> SimpleNamespace:
+    """Structs and functions that load, advance and store a robot, for `real` and a contact law.
+
+    rough: the ground is the height field of the model, else the plane z = 0. On the plane contact
+    axes are world axes; on a height field their third is the normal under the foot.
+    """
     sp, dyn, act = build_spatial(real), build_dynamics(real), build_actuator(real)
     contact = build_foot_contact(real)
     Model = layout.build_model_type(real)
@@ -67,7 +72,7 @@ def build_stages(real, law: ContactModel) -> SimpleNamespace:
 
     @wp.struct
     class Foot:
-        """Contact point of a leg, in world axes."""
+        """Contact point of a leg, in contact axes."""
 
         height: real  # m, at the middle of the step
         share: real  # s of the contact law
@@ -172,13 +177,78 @@ def build_stages(real, law: ContactModel) -> SimpleNamespace:
             params.motor_strength,
         )
 
-    @wp.func
-    def assemble_leg(
-        model: Model, leg: int, base: dyn.Body, mid: Midpoint, joints: LegState, drive: act.Drive
-    ) -> dyn.Leg:
-        return dyn.assemble_leg(
-            model, leg, base, mid.up, joints.q, joints.v, drive.joint, drive.damping
-        )
+    if rough:
+        field = build_terrain(real)
+
+        @wp.func
+        def assemble_leg(
+            model: Model,
+            env: int,
+            leg: int,
+            base: dyn.Body,
+            mid: Midpoint,
+            joints: LegState,
+            drive: act.Drive,
+        ) -> dyn.Leg:
+            """Leg above the tangent plane of the height field under the centre of its foot."""
+            chain = dyn.place_leg(model, leg, base, joints.q, joints.v)
+            centre = mid.position + mid.rotation * chain.foot
+            ground = field.surface(
+                model.ground,
+                model.ground_rate,
+                centre[0] + model.ground_offset[env, 0],
+                centre[1] + model.ground_offset[env, 1],
+            )
+            # n = (-h_x, -h_y, 1) / |.|,  d = (z - h) n_z - r
+            normal = wp.normalize(sp.vec3(-ground[1], -ground[2], real(1.0)))
+            normal_b = wp.transpose(mid.rotation) * normal
+            out = dyn.assemble_leg(model, leg, chain, normal_b, drive.joint, drive.damping)
+            out.height = (centre[2] - ground[0]) * normal[2] - model.foot_radius
+            out.axes = field.axes_on_ground(normal) * mid.rotation
+            return out
+
+        @wp.func
+        def contact_axes(mid: Midpoint, leg: dyn.Leg) -> sp.mat33:
+            """Base to contact axes."""
+            return leg.axes
+
+        @wp.func
+        def contact_height(mid: Midpoint, leg: dyn.Leg) -> real:
+            """Height of the contact point, m."""
+            return leg.height
+
+        @wp.func
+        def to_world(mid: Midpoint, leg: dyn.Leg, v: sp.vec3) -> sp.vec3:
+            """Contact to world axes."""
+            return mid.rotation * (wp.transpose(leg.axes) * v)
+
+    else:
+
+        @wp.func
+        def assemble_leg(
+            model: Model,
+            env: int,
+            leg: int,
+            base: dyn.Body,
+            mid: Midpoint,
+            joints: LegState,
+            drive: act.Drive,
+        ) -> dyn.Leg:
+            """Leg above the plane."""
+            chain = dyn.place_leg(model, leg, base, joints.q, joints.v)
+            return dyn.assemble_leg(model, leg, chain, mid.up, drive.joint, drive.damping)
+
+        @wp.func
+        def contact_axes(mid: Midpoint, leg: dyn.Leg) -> sp.mat33:
+            return mid.rotation
+
+        @wp.func
+        def contact_height(mid: Midpoint, leg: dyn.Leg) -> real:
+            return mid.position[2] + wp.dot(mid.up, leg.contact)
+
+        @wp.func
+        def to_world(mid: Midpoint, leg: dyn.Leg, v: sp.vec3) -> sp.vec3:
+            return v
 
     @wp.func
     def free_change(
@@ -202,7 +272,7 @@ def build_stages(real, law: ContactModel) -> SimpleNamespace:
         kappa: real,
     ) -> Foot:
         """Contact quantities of a foot, now that the answer of the base is known."""
-        R = mid.rotation
+        R = contact_axes(mid, leg)
         joint_velocity = joints.v + dyn.joint_response(
             leg, model.dt * leg.torque, free.angular, free.linear
         )
@@ -217,7 +287,7 @@ def build_stages(real, law: ContactModel) -> SimpleNamespace:
         row_a = R * (-sp.skew(leg.contact) - lever * wp.transpose(leg.coupling_a))
         row_l = R * (sp.scaled_identity(real(1.0)) - lever * wp.transpose(leg.coupling_l))
         foot = Foot()
-        foot.height = mid.position[2] + wp.dot(mid.up, leg.contact)
+        foot.height = contact_height(mid, leg)
         foot.velocity = R * velocity
         foot.joint_velocity = joint_velocity
         foot.own = R * lever * wp.transpose(leg.jacobian) * wp.transpose(R)
@@ -251,14 +321,15 @@ def build_stages(real, law: ContactModel) -> SimpleNamespace:
     ) -> sp.vec3:
         """Impulse of the SOFT law, from the velocity before the step."""
         v = mid.linear + wp.cross(mid.angular, leg.contact) + leg.jacobian * joints.v
-        return model.dt * contact.soft_force(foot.height, mid.rotation * v, friction)
+        return model.dt * contact.soft_force(foot.height, contact_axes(mid, leg) * v, friction)
 
     @wp.func
     def joint_velocity(
         mid: Midpoint, leg: dyn.Leg, foot: Foot, impulse: sp.vec3, change: BaseChange
     ) -> sp.vec3:
         """Joint velocity after the step, with this impulse on the foot."""
-        joint_impulse = wp.transpose(leg.jacobian) * (wp.transpose(mid.rotation) * impulse)
+        impulse_b = wp.transpose(contact_axes(mid, leg)) * impulse
+        joint_impulse = wp.transpose(leg.jacobian) * impulse_b
         return foot.joint_velocity + dyn.joint_response(
             leg, joint_impulse, change.angular, change.linear
         )
@@ -288,6 +359,8 @@ def build_stages(real, law: ContactModel) -> SimpleNamespace:
         model: Model,
         env: int,
         leg_index: int,
+        mid: Midpoint,
+        leg: dyn.Leg,
         drive: act.Drive,
         foot: Foot,
         velocity: sp.vec3,
@@ -295,11 +368,12 @@ def build_stages(real, law: ContactModel) -> SimpleNamespace:
         sensors: wp.array3d(dtype=real),
     ):
         """Motor torque, and height, velocity and force of the foot."""
-        force = impulse / model.dt
+        force = to_world(mid, leg, impulse / model.dt)
+        velocity_w = to_world(mid, leg, velocity)
         sensors[env, leg_index, layout.HEIGHT] = foot.height + real(0.5) * model.dt * velocity[2]
         for axis in range(3):
             sensors[env, leg_index, layout.TORQUE + axis] = drive.motor[axis]
-            sensors[env, leg_index, layout.FOOT_VELOCITY + axis] = velocity[axis]
+            sensors[env, leg_index, layout.FOOT_VELOCITY + axis] = velocity_w[axis]
             sensors[env, leg_index, layout.FOOT_FORCE + axis] = force[axis]
 
     @wp.func

@@ -29,10 +29,10 @@ LANE_BLOCK = 32  # threads per block of the lane kernel: 8 robots
 
 
 @cache
-def build_robot_kernel(real, law: ContactModel):
+def build_robot_kernel(real, law: ContactModel, rough: bool):
     """Kernel with one thread per robot, launched over [num_envs]."""
     sp, dyn = build_spatial(real), build_dynamics(real)
-    st, feet = build_stages(real, law), build_feet_solver(real)
+    st, feet = build_stages(real, law, rough), build_feet_solver(real)
     Model = build_model_type(real)
     soft = law is ContactModel.SOFT
 
@@ -117,10 +117,10 @@ def build_robot_kernel(real, law: ContactModel):
         drive2 = st.drive_leg(model, 2, joints2, params)
         drive3 = st.drive_leg(model, 3, joints3, params)
         base = st.place_base(model, mid, params)
-        leg0 = st.assemble_leg(model, 0, base, mid, joints0, drive0)
-        leg1 = st.assemble_leg(model, 1, base, mid, joints1, drive1)
-        leg2 = st.assemble_leg(model, 2, base, mid, joints2, drive2)
-        leg3 = st.assemble_leg(model, 3, base, mid, joints3, drive3)
+        leg0 = st.assemble_leg(model, env, 0, base, mid, joints0, drive0)
+        leg1 = st.assemble_leg(model, env, 1, base, mid, joints1, drive1)
+        leg2 = st.assemble_leg(model, env, 2, base, mid, joints2, drive2)
+        leg3 = st.assemble_leg(model, env, 3, base, mid, joints3, drive3)
         front = dyn.add_equations(dyn.fold_leg(leg0), dyn.fold_leg(leg1))
         hind = dyn.add_equations(dyn.fold_leg(leg2), dyn.fold_leg(leg3))
         equation = dyn.add_equations(dyn.base_equation(base), dyn.add_equations(front, hind))
@@ -156,10 +156,10 @@ def build_robot_kernel(real, law: ContactModel):
         u1 = st.foot_velocity(foot1, p1, change)
         u2 = st.foot_velocity(foot2, p2, change)
         u3 = st.foot_velocity(foot3, p3, change)
-        st.store_sensors(model, env, 0, drive0, foot0, u0, p0, sensors_out)
-        st.store_sensors(model, env, 1, drive1, foot1, u1, p1, sensors_out)
-        st.store_sensors(model, env, 2, drive2, foot2, u2, p2, sensors_out)
-        st.store_sensors(model, env, 3, drive3, foot3, u3, p3, sensors_out)
+        st.store_sensors(model, env, 0, mid, leg0, drive0, foot0, u0, p0, sensors_out)
+        st.store_sensors(model, env, 1, mid, leg1, drive1, foot1, u1, p1, sensors_out)
+        st.store_sensors(model, env, 2, mid, leg2, drive2, foot2, u2, p2, sensors_out)
+        st.store_sensors(model, env, 3, mid, leg3, drive3, foot3, u3, p3, sensors_out)
 
     return step_robot
 
@@ -171,7 +171,7 @@ def build_body_kernel(real):
     works [num_envs, 4] and contacts [num_envs, MAX_CONTACTS] are scratch.
     """
     sp, dyn = build_spatial(real), build_dynamics(real)
-    st, body = build_stages(real, ContactModel.HARD), build_body_contact(real)
+    st, body = build_stages(real, ContactModel.HARD, False), build_body_contact(real)
     Model = build_model_type(real)
 
     @wp.kernel(module="unique", module_options={"max_unroll": 1}, enable_backward=False)
@@ -201,7 +201,7 @@ def build_body_kernel(real):
             work = body.LegWork()
             work.joints = st.load_leg(model, state_in, target_prev, target, env, i, late)
             work.drive = st.drive_leg(model, i, work.joints, params)
-            work.leg = st.assemble_leg(model, i, base, mid, work.joints, work.drive)
+            work.leg = st.assemble_leg(model, env, i, base, mid, work.joints, work.drive)
             equation = dyn.add_equations(equation, dyn.fold_leg(work.leg))
             works[env, i] = work
         inverse = dyn.invert_base(equation)
@@ -237,20 +237,29 @@ def build_body_kernel(real):
                 + work.foot.row_l * change.linear
             )
             st.store_sensors(
-                model, env, i, work.drive, work.foot, u, work.foot_impulse, sensors_out
+                model,
+                env,
+                i,
+                mid,
+                work.leg,
+                work.drive,
+                work.foot,
+                u,
+                work.foot_impulse,
+                sensors_out,
             )
 
     return step_body
 
 
 @cache
-def build_lane_kernel(real, law: ContactModel):
+def build_lane_kernel(real, law: ContactModel, rough: bool):
     """CUDA kernel with one lane per leg, launched over [num_envs, 4] with blocks of LANE_BLOCK.
 
     What concerns the base is computed by all four lanes alike; `share_*` gives its gradient to one.
     """
     sp, dyn, lanes = build_spatial(real), build_dynamics(real), build_lanes(real)
-    st, feet = build_stages(real, law), build_lane_solver(real)
+    st, feet = build_stages(real, law, rough), build_lane_solver(real)
     Model = build_model_type(real)
     soft = law is ContactModel.SOFT
 
@@ -341,7 +350,7 @@ def build_lane_kernel(real, law: ContactModel):
         # forces at the midpoint, legs folded onto the base
         drive = st.drive_leg(model, lane, joints, params)
         base = st.place_base(model, mid, params)
-        leg = st.assemble_leg(model, lane, base, mid, joints, drive)
+        leg = st.assemble_leg(model, env, lane, base, mid, joints, drive)
         equation = dyn.add_equations(dyn.base_equation(base), sum_equations(dyn.fold_leg(leg)))
         inverse = dyn.invert_base(equation)
         free = st.free_change(model, inverse, equation)
@@ -360,6 +369,6 @@ def build_lane_kernel(real, law: ContactModel):
         v = st.joint_velocity(mid, leg, foot, p, change)
         st.store_leg(model, env, lane, joints, v, state_out)
         u = st.foot_velocity(foot, p, change)
-        st.store_sensors(model, env, lane, drive, foot, u, p, sensors_out)
+        st.store_sensors(model, env, lane, mid, leg, drive, foot, u, p, sensors_out)
 
     return step_lanes

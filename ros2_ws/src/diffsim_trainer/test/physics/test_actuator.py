@@ -36,7 +36,7 @@ def drive(robot):
         out[i, 1] = torque
         out[i, 2] = damping
 
-    model = build_model(robot, real, 0.005, 3, 0.0, "cpu")
+    model = build_model(robot, None, 1, real, 0.005, 3, 0.0, "cpu")
 
     def run(demand, velocity, strength=1.0):
         demand, velocity = np.broadcast_arrays(*np.atleast_1d(demand, velocity))
