@@ -74,16 +74,18 @@ def _bump(t: np.ndarray) -> np.ndarray:
 def build_terrain(real) -> SimpleNamespace:
     """Functions `surface` and `axes_on_ground` for `real`."""
     sp = build_spatial(real)
+    # computed here: a kernel would divide float32 literals
+    SIXTH, TWO_THIRDS = 1.0 / 6.0, 2.0 / 3.0
 
     @wp.func
     def weights(f: real) -> sp.vec4:
         """B at the distances of the four samples around a point, 0 <= f < 1 behind the second."""
         g = real(1.0) - f
-        sixth = real(1.0 / 6.0)
+        sixth = real(SIXTH)
         return sp.vec4(
             sixth * g * g * g,
-            real(2.0 / 3.0) - f * f * (real(1.0) - real(0.5) * f),
-            real(2.0 / 3.0) - g * g * (real(1.0) - real(0.5) * g),
+            real(TWO_THIRDS) - f * f * (real(1.0) - real(0.5) * f),
+            real(TWO_THIRDS) - g * g * (real(1.0) - real(0.5) * g),
             sixth * f * f * f,
         )
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from diffsim_trainer.physics import ContactModel
+from diffsim_trainer.physics import ContactModel, Terrain
 
 pytestmark = pytest.mark.physics
 
@@ -137,6 +137,18 @@ def test_many_hard_control_steps(phases, weights):
     rng = np.random.default_rng(17)
     targets = target + 0.1 * rng.normal(size=(4, *target.shape))
     assert_gradient(b, state, targets, 4, weights, 1e-7, 1e-4)
+
+
+@pytest.mark.parametrize("law", [SMOOTHED, HARD])
+def test_rough_ground(phases, weights, law):
+    # bumps of 5 mm and slopes up to 0.2: normals, contact axes and curvature carry gradient too
+    bumps = Terrain(0.005 * np.random.default_rng(2).normal(size=(16, 16)), 0.1)
+    b, state, target, _ = phases(law, terrain=bumps)
+    rng = np.random.default_rng(19)
+    b.sim.ground_offset.assign(rng.uniform(-1.0, 1.0, (b.num_envs, 2)))
+    assert_gradient(b, state, target[None], 1, weights, 1e-6, 1e-5)
+    targets = target + 0.1 * rng.normal(size=(4, *target.shape))
+    assert_gradient(b, state, targets, 4, weights, 1e-7, 1e-3)
 
 
 def test_targets_move_the_loss(phases, weights):
