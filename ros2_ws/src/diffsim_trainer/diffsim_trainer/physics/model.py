@@ -94,8 +94,8 @@ def build_model(
     model.armature = upload(robot.actuator.armature, real)
     model.viscous = upload(robot.actuator.viscous, real)
     model.coulomb = upload(robot.actuator.coulomb, real)
-    if terrain is not None:
-        model.ground = upload(terrain.coefficients(), real)
-        model.ground_rate = 1.0 / terrain.spacing
-        model.ground_offset = wp.zeros((num_envs, 2), dtype=real, device=device)
+    rough = terrain is not None
+    model.ground = upload(terrain.coefficients() if rough else np.zeros((0, 0)), real)
+    model.ground_rate = 1.0 / terrain.spacing if rough else 0.0
+    model.ground_offset = wp.zeros((num_envs if rough else 0, 2), dtype=real, device=device)
     return model

@@ -136,9 +136,10 @@ class Simulator:
         """Advance every environment by dt: one launch, no allocation, no synchronisation.
 
         delay_steps int32 [N]: substep k of a control period applies target_prev while
-        k < delay_steps. state_out must not be state_in.
+        k < delay_steps.
 
-        Raises ValueError for an array of another shape (`step_adjoint` too).
+        Raises ValueError for an array of another shape and for state_out on the memory of state_in
+        (`step_adjoint` too).
         """
         self._check(state_in, target_prev, target, params, delay_steps, state_out, sensors_out)
         inputs = [self._model, state_in, target_prev, target, params, delay_steps, substep]
@@ -206,9 +207,12 @@ class Simulator:
         )
 
     def _check(self, *arrays: wp.array) -> None:
-        """Refuse wrong shapes: a kernel would read and write beyond the end of a short array."""
+        """Refuse wrong shapes, which a kernel would overrun, and a step in place, which would leave
+        the result right and its gradient wrong."""
         for array, (name, shape) in zip(arrays, SHAPES.items(), strict=True):
             if array.shape != (self.num_envs, *shape):
                 raise ValueError(
                     f"{name} has shape {array.shape}; it must be {(self.num_envs, *shape)}"
                 )
+        if arrays[0].ptr == arrays[5].ptr:
+            raise ValueError("state_out lies on the memory of state_in; give it an array of its own")

@@ -136,3 +136,22 @@ def test_standing_as_in_mujoco(bench, robot):
     # MuJoCo's contacts give by 0.8 mm
     np.testing.assert_allclose(ours[2], data.qpos[2], atol=1.5e-3)
     np.testing.assert_allclose(ours[13:25], data.qpos[7:], atol=5e-3)
+
+
+def test_drop_as_in_mujoco(bench, robot):
+    # 10 cm onto the legs at 1.4 m/s, MuJoCo with stiff contacts and a fifth of the step: the same
+    # fall, touchdown and compression
+    b = bench(robot, 1, dt=0.0025, contact=ContactModel.HARD)
+    b.params[:, 6] = 5.0 / robot.kd
+    start = b.standing(height=robot.stand_height + 0.1)
+    ours = b.run(start, 200)[0][:, 0, 2]
+    model = mujoco.MjModel.from_xml_string(to_mjcf(robot, 0.0005, 0.8))
+    model.geom_solref[:, 0] = 0.001
+    data = mujoco.MjData(model)
+    data.qpos[2], data.qpos[3], data.qpos[7:] = start[0, 2], 1.0, robot.default_pose
+    theirs = np.empty(200)
+    for k in range(1000):
+        data.ctrl[:] = robot.kp * (robot.default_pose - data.qpos[7:]) - 5.0 * data.qvel[6:]
+        mujoco.mj_step(model, data)
+        theirs[k // 5] = data.qpos[2]
+    np.testing.assert_allclose(ours, theirs, atol=1e-3)

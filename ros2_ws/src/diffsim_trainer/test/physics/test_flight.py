@@ -1,4 +1,6 @@
-"""Robot in flight: free fall and the conserved momenta. Law HARD, float64, no contact in reach."""
+"""Rigid-body motion without sliding: free fall, conserved momenta, pendulum, energy. HARD, float64."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -81,3 +83,58 @@ def test_stiff_gains_are_stable(bench, robot):
     speed = np.abs(b.run(state, 40)[0][:, 0, 25:]).max(1)
     # damping of every joint dominates: speed halves at least every 4 steps and never flares up
     assert speed.max() < 1.0 and speed[-1] < 0.05
+
+
+def test_pendulum_period(bench, robot, passive, reference):
+    # T = 2 pi sqrt(I / (m g l)): the left front leg swings about its HAA axis, all other joints
+    # locked by huge rotors, under a base that 1000 t and three feet hold still
+    locked = np.full(12, 1e12)
+    locked[0] = 0.0
+    free = passive(robot)
+    leg = replace(free, actuator=replace(free.actuator, armature=locked))
+    b = bench(leg, 1, dtype="float64", dt=0.001, contact=ContactModel.HARD, sweeps=8)
+    b.params[:, 0:5] = 1.0, 1e6, -0.1, -0.1, 0.0
+    state = b.standing()
+    state[:, 14:16] = 0.4, -2.2
+
+    _, (R, axle, _, _), *_ = bodies = reference.place_bodies(leg, state[0])
+    mass = leg.mass[1:4]
+    arms = np.array([p + R @ c - axle for (R, p, _, _), c in zip(bodies[1:4], leg.com[1:4])])
+    inertia = sum(
+        (R @ i @ R.T)[0, 0] + m * (r[1] ** 2 + r[2] ** 2)
+        for (R, _, _, _), i, m, r in zip(bodies[1:4], leg.inertia[1:4], mass, arms)
+    )
+    y, z = (mass @ arms / mass.sum())[1:]
+    period = 2.0 * np.pi * np.sqrt(inertia / (mass.sum() * G * np.hypot(y, z)))
+
+    hanging = -np.arctan2(y, -z)
+    state[:, 13] = hanging + 0.05
+    angle = b.run(state, 4000)[0][:, 0, 13] - hanging
+    up = np.flatnonzero((angle[:-1] < 0.0) & (angle[1:] >= 0.0))
+    crossing = up - angle[up] / (angle[up + 1] - angle[up])
+    found = 0.001 * np.diff(crossing).mean()
+    assert len(crossing) > 2 and found == pytest.approx(period, rel=1e-3)
+
+
+def energy(robot, state, reference) -> float:
+    """Kinetic energy with rotors, potential energy of weight and of the springs of the drives, J."""
+    total = 0.5 * (robot.actuator.armature @ state[25:] ** 2)
+    total += 0.5 * robot.kp * np.sum((robot.default_pose - state[13:25]) ** 2)
+    bodies = zip(reference.place_bodies(robot, state), robot.mass, robot.com, robot.inertia)
+    for (R, p, omega, v), m, com, inertia in bodies:
+        centre = v + np.cross(omega, R @ com)
+        local = R.T @ omega
+        total += 0.5 * (m * centre @ centre + local @ inertia @ local) + m * G * (p + R @ com)[2]
+    return total
+
+
+def test_energy_never_grows(bench, robot, reference):
+    # drop from 10 cm with a push, on springs without damping: impacts, friction and drag only take
+    b = bench(robot, 1, dtype="float64", dt=0.005, contact=ContactModel.HARD)
+    b.params[:, 6] = 0.0
+    state = b.standing(height=robot.stand_height + 0.1)
+    state[:, 7:10], state[:, 10] = [0.5, 0.2, 0.0], 0.3
+    states, _ = b.run(state, 200)
+    history = np.array([energy(robot, x[0], reference) for x in states])
+    assert np.diff(history).max() < 1e-6
+    assert history[-1] < history[0] - 20.0

@@ -40,6 +40,14 @@ def test_wrong_shapes_are_refused(robot, index, shape, message):
         sim.step(*arrays[:5], 0, *arrays[5:])
 
 
+def test_step_in_place_is_refused(robot):
+    sim = Simulator(robot, 2, contact=ContactModel.HARD)
+    shapes = [(2, 37), (2, 12), (2, 12), (2, 9), (2,), (2, 4, 10)]
+    arrays = [wp.zeros(s, dtype=wp.int32 if len(s) == 1 else wp.float32) for s in shapes]
+    with pytest.raises(ValueError, match="state_out lies on the memory of state_in"):
+        sim.step(*arrays[:5], 0, arrays[0], arrays[5])
+
+
 def test_default_params(robot):
     params = Simulator(robot, 2, contact=ContactModel.HARD).default_params()
     np.testing.assert_array_equal(params, np.tile([0.8, 0, 0, 0, 0, 1, 1, 1, 300.0], (2, 1)))
@@ -57,6 +65,22 @@ def test_smoothed_becomes_hard_as_kappa_grows(bench, robot):
         result.append(b.step(state))
     np.testing.assert_allclose(result[0][0], result[1][0], atol=1e-12)
     np.testing.assert_allclose(result[0][1], result[1][1], atol=1e-9)
+
+
+def test_kappa_can_be_annealed(bench, robot):
+    # s = 1 / (1 + exp(kappa d)) with the kappa of each environment and launch
+    b = bench(robot, 3, dtype="float64", contact=ContactModel.SMOOTHED)
+    state = b.standing()
+    state[:, 2] += 0.004
+    state[:, 9] = -1.0
+    for kappa in ([100.0, 300.0, 1000.0], [200.0, 400.0, 2000.0]):
+        b.params[:, 8] = kappa
+        together = b.step(state)[1][..., 9].sum(1)
+        assert together[0] > together[1] > together[2] > 0.0
+        for env, value in enumerate(kappa):
+            alone = bench(robot, 1, dtype="float64", contact=ContactModel.SMOOTHED)
+            alone.params[:, 8] = value
+            assert alone.step(state[:1])[1][..., 9].sum() == together[env]
 
 
 def test_position_correction_holds_the_feet_up(bench, robot):

@@ -1,0 +1,133 @@
+"""A rollout with its adjoint: overwritten states are caught, memory stays flat, and asking for
+gradients changes nothing in the forward pass."""
+
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import warp as wp
+
+from diffsim_trainer.autograd import simulate
+from diffsim_trainer.physics import ContactModel, Simulator
+
+pytestmark = pytest.mark.physics
+needs_cuda = [pytest.mark.gpu, pytest.mark.skipif(not wp.is_cuda_available(), reason="needs CUDA")]
+DEVICES = ["cpu", pytest.param("cuda:0", marks=needs_cuda)]
+
+# three steps under a wp.Tape; the third state goes to its own array or back into the first
+TAPE_SCRIPT = """
+import sys
+import numpy as np
+import warp as wp
+wp.config.verify_autograd_array_access = True
+from diffsim_trainer.physics import ContactModel, Simulator, load_robot
+
+robot = load_robot(sys.argv[1])
+sim = Simulator(robot, 1, dtype="float64", contact=ContactModel.SMOOTHED)
+
+def array(value):
+    return wp.array(np.ascontiguousarray(value), dtype=sim.real, device="cpu", requires_grad=True)
+
+start = np.zeros((1, 37))
+start[:, 2], start[:, 6], start[:, 13:25] = robot.stand_height, 1.0, robot.default_pose
+states = [array(start), *(array(np.zeros((1, 37))) for _ in range(3))]
+if sys.argv[2] == "overwrite":
+    states[2] = states[0]
+target, params = array(robot.default_pose[None]), array(sim.default_params())
+delay = wp.zeros(1, dtype=wp.int32, device="cpu")
+tape = wp.Tape()
+with tape:
+    for k in range(3):
+        sensors = array(np.zeros((1, 4, 10)))
+        sim.step(states[k], target, target, params, delay, 0, states[k + 1], sensors)
+tape.backward(grads={states[3]: array(np.ones((1, 37)))})
+print(*states[0].grad.numpy()[0])
+"""
+
+
+@pytest.mark.parametrize("variant", ["separate", "overwrite"])
+def test_overwritten_state_is_caught(bench, robot, config_dir, variant):
+    # Warp's detector in a process of its own: it must be on before kernels are built
+    finished = subprocess.run(
+        [sys.executable, "-c", TAPE_SCRIPT, str(config_dir / "anymal_d.yaml"), variant],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = np.array(finished.stdout.splitlines()[-1].split(), dtype=float)
+    b = bench(robot, 1, dtype="float64", contact=ContactModel.SMOOTHED)
+    weights = SimpleNamespace(state=np.ones(37), sensors=np.zeros((4, 10)))
+    targets = np.tile(robot.default_pose, (1, 1, 1))
+    expected = b.gradient(b.standing(), targets, 3, weights)[0][0]
+    warned = "is being written to but has already been read" in finished.stdout + finished.stderr
+    same = np.allclose(found, expected, rtol=1e-9, atol=1e-9)
+    assert (warned, same) == ((False, True) if variant == "separate" else (True, False))
+
+
+@pytest.mark.parametrize("law", list(ContactModel))
+def test_forward_is_the_same_with_and_without_gradient(bench, robot, rng, law):
+    # 200 steps, the adjoint after each: states and contacts equal to the last bit
+    b = bench(robot, 4, dt=0.0005 if law is ContactModel.SOFT else 0.005, contact=law)
+    start = b.standing()
+    start[:, 2] += 0.02
+    start[:, 7:13] = 0.3 * rng.normal(size=(4, 6))
+    states, sensors = b.run(start, 200)
+    target = b.array(np.tile(robot.default_pose, (4, 1)))
+    params, delay = b.array(b.params), wp.zeros(4, dtype=wp.int32, device="cpu")
+    before = b.array(start)
+    for k in range(200):
+        after, reading = b.nan(37), b.nan(4, 10)
+        inputs = (before, target, target, params, delay, 0, after, reading)
+        b.sim.step(*inputs)
+        forward = after.numpy().copy()
+        bars = [wp.zeros_like(x) for x in (before, target, target, params)]
+        ones = b.array(np.ones((4, 37))), b.array(np.ones((4, 4, 10)))
+        b.sim.step_adjoint(*inputs, *bars, *ones)
+        np.testing.assert_array_equal(after.numpy(), forward)
+        np.testing.assert_array_equal(after.numpy(), states[k].astype(np.float32))
+        np.testing.assert_array_equal(reading.numpy(), sensors[k].astype(np.float32))
+        before = after
+
+
+def used_memory(device: str) -> int:
+    """Bytes in use on the GPU, or resident in this process."""
+    if device == "cpu":
+        with open("/proc/self/statm") as f:
+            return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    torch.cuda.synchronize()
+    free, total = torch.cuda.mem_get_info()
+    return total - free
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("device", DEVICES)
+def test_memory_is_flat(robot, device):
+    # 300 optimiser iterations through torch, horizon 12: after the last as after the 20th
+    n, horizon = 8, 12
+    sim = Simulator(robot, n, device=device, contact=ContactModel.SMOOTHED)
+    start = torch.zeros(n, 37, device=device)
+    start[:, 2], start[:, 6] = robot.stand_height, 1.0
+    pose = torch.tensor(robot.default_pose, dtype=torch.float32, device=device).expand(n, 12)
+    start[:, 13:25] = pose
+    params = torch.tensor(sim.default_params(), dtype=torch.float32, device=device)
+    delay = torch.zeros(n, dtype=torch.int32, device=device)
+    offset = torch.zeros(horizon, n, 12, device=device, requires_grad=True)
+    optimizer = torch.optim.SGD([offset], lr=1e-6)
+    memory = []
+    for _ in range(300):
+        state, previous, loss = start, pose.contiguous(), 0.0
+        for k in range(horizon):
+            target = pose + offset[k]
+            state, sensors = simulate(sim, state, previous, target, params, delay, substeps=1)
+            previous, loss = target, loss + sensors.square().mean() + state.square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        memory.append(used_memory(device))
+    assert torch.all(torch.isfinite(offset)) and torch.any(offset != 0.0)
+    assert memory[-1] <= 1.01 * memory[19]
