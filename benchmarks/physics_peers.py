@@ -16,7 +16,7 @@ from diffsim_trainer.physics import Robot, to_mjcf
 
 CHECK_SECONDS = 1.0  # simulated, before timing
 GRAPH_STEPS = 24
-REPEATS = 9
+REPEATS = 5
 
 
 def peer_xml(robot: Robot, dt: float) -> str:
