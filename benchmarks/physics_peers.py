@@ -16,6 +16,7 @@ from diffsim_trainer.physics import Robot, to_mjcf
 
 CHECK_SECONDS = 1.0  # simulated, before timing
 GRAPH_STEPS = 24
+NEWTON_STEPS = 12
 REPEATS = 5
 
 
@@ -130,7 +131,7 @@ def newton_rates(robot: Robot, solver: str, dt: float, num_envs: int) -> tuple[f
     many.add_ground_plane()
     model = many.finalize(requires_grad=True)
     stepper = getattr(newton.solvers, solver)(model)
-    states = [model.state() for _ in range(GRAPH_STEPS + 1)]
+    states = [model.state() for _ in range(NEWTON_STEPS + 1)]
     control = model.control()
     newton.eval_fk(model, model.joint_q, model.joint_qd, states[0])
     pipeline = newton.CollisionPipeline(model, broad_phase="explicit", requires_grad=True)
@@ -157,5 +158,5 @@ def newton_rates(robot: Robot, solver: str, dt: float, num_envs: int) -> tuple[f
     assert np.all(np.isfinite(states[-1].body_q.numpy())), f"newton {solver}: not finite"
     gradient = control.joint_target_q.grad.numpy()
     assert np.any(gradient != 0.0), f"newton {solver}: no gradient reaches the targets"
-    steps = num_envs * GRAPH_STEPS
+    steps = num_envs * NEWTON_STEPS
     return steps / forward_seconds, steps / both_seconds

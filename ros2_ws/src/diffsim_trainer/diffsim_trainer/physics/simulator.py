@@ -8,7 +8,7 @@ import warp as wp
 from . import model as layout
 from .body_contact import MAX_CONTACTS, build_body_contact, build_discs
 from .contact import CORRECTION_RATE, ContactModel
-from .feet import MAX_SWEEPS
+from .feet import FEET_SWEEPS, MAX_SWEEPS
 from .model import build_model
 from .step import LANE_BLOCK, build_body_kernel, build_lane_kernel, build_robot_kernel
 from .terrain import Terrain
@@ -24,7 +24,6 @@ SHAPES = {  # per environment, of the arguments of `step`
     "state_out": (layout.STATE_SIZE,),
     "sensors_out": (4, layout.SENSORS_SIZE),
 }
-FEET_SWEEPS = 3  # within 0.03 % of the converged impulses in 95 % of stances, see `feet`
 MAX_BODY_SWEEPS = 1000
 BODY_SWEEPS = 20  # points of one body are coupled much more than feet
 
@@ -108,7 +107,7 @@ class Simulator:
             ]
             self._kernel = build_body_kernel(self.real)
         elif self.device.is_cuda:
-            self._kernel = build_lane_kernel(self.real, contact, rough)
+            self._kernel = build_lane_kernel(self.real, contact, rough, sweeps)
             self._dim, self._block_dim = (num_envs, 4), LANE_BLOCK
         else:
             self._kernel = build_robot_kernel(self.real, contact, rough)

@@ -253,13 +253,15 @@ def build_body_kernel(real):
 
 
 @cache
-def build_lane_kernel(real, law: ContactModel, rough: bool):
+def build_lane_kernel(real, law: ContactModel, rough: bool, max_sweeps: int):
     """CUDA kernel with one lane per leg, launched over [num_envs, 4] with blocks of LANE_BLOCK.
+
+    max_sweeps: the largest model.sweeps it may be launched with.
 
     What concerns the base is computed by all four lanes alike; `share_*` gives its gradient to one.
     """
     sp, dyn, lanes = build_spatial(real), build_dynamics(real), build_lanes(real)
-    st, feet = build_stages(real, law, rough), build_lane_solver(real)
+    st, feet = build_stages(real, law, rough), build_lane_solver(real, max_sweeps)
     Model = build_model_type(real)
     soft = law is ContactModel.SOFT
 
