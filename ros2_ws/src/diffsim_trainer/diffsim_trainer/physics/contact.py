@@ -1,7 +1,7 @@
 """Foot–ground contact: three laws for the impulses of one step.
 
-Contact axes: the third is the normal of the ground. Foot i has height d_i at the middle of the step (negative inside the
-ground), impulse p_i (N s) and velocity v_i after the step (m/s):
+Contact axes: the third is the normal of the ground. Foot i has height d_i at the middle of the
+step (negative inside the ground), impulse p_i (N s) and velocity v_i after the step (m/s):
 
     v_i = c_i + sum_j G_ij p_j,     G the Delassus matrix, c the velocity without contact.
 

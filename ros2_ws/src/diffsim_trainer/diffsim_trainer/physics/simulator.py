@@ -214,4 +214,6 @@ class Simulator:
                     f"{name} has shape {array.shape}; it must be {(self.num_envs, *shape)}"
                 )
         if arrays[0].ptr == arrays[5].ptr:
-            raise ValueError("state_out lies on the memory of state_in; give it an array of its own")
+            raise ValueError(
+                "state_out lies on the memory of state_in; give it an array of its own"
+            )

@@ -1,4 +1,4 @@
-"""Rigid-body motion without sliding: free fall, conserved momenta, pendulum, energy. HARD, float64."""
+"""Rigid-body motion: free fall, conserved momenta, pendulum, energy. HARD, float64."""
 
 from dataclasses import replace
 
@@ -99,10 +99,11 @@ def test_pendulum_period(bench, robot, passive, reference):
 
     _, (R, axle, _, _), *_ = bodies = reference.place_bodies(leg, state[0])
     mass = leg.mass[1:4]
-    arms = np.array([p + R @ c - axle for (R, p, _, _), c in zip(bodies[1:4], leg.com[1:4])])
+    links = list(zip(bodies[1:4], leg.com[1:4], leg.inertia[1:4], mass, strict=True))
+    arms = np.array([p + R @ c - axle for (R, p, _, _), c, _, _ in links])
     inertia = sum(
         (R @ i @ R.T)[0, 0] + m * (r[1] ** 2 + r[2] ** 2)
-        for (R, _, _, _), i, m, r in zip(bodies[1:4], leg.inertia[1:4], mass, arms)
+        for ((R, _, _, _), _, i, m), r in zip(links, arms, strict=True)
     )
     y, z = (mass @ arms / mass.sum())[1:]
     period = 2.0 * np.pi * np.sqrt(inertia / (mass.sum() * G * np.hypot(y, z)))
@@ -117,10 +118,11 @@ def test_pendulum_period(bench, robot, passive, reference):
 
 
 def energy(robot, state, reference) -> float:
-    """Kinetic energy with rotors, potential energy of weight and of the springs of the drives, J."""
+    """Kinetic energy with rotors, potential energy of weight and of the drives' springs, J."""
     total = 0.5 * (robot.actuator.armature @ state[25:] ** 2)
     total += 0.5 * robot.kp * np.sum((robot.default_pose - state[13:25]) ** 2)
-    bodies = zip(reference.place_bodies(robot, state), robot.mass, robot.com, robot.inertia)
+    placed = reference.place_bodies(robot, state)
+    bodies = zip(placed, robot.mass, robot.com, robot.inertia, strict=True)
     for (R, p, omega, v), m, com, inertia in bodies:
         centre = v + np.cross(omega, R @ com)
         local = R.T @ omega
