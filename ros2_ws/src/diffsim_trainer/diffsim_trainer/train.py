@@ -1,0 +1,229 @@
+"""Trains a locomotion policy: `python -m diffsim_trainer.train --config config/train/anymal_d.yaml
+--out runs/anymal_d`.
+
+Writes into --out: checkpoint.pt (at intervals, at the end and on Ctrl-C), training_log.csv,
+TensorBoard events. `--resume` goes on from checkpoint.pt with the same numbers an uninterrupted run
+would have produced.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from torch.utils.tensorboard import SummaryWriter
+
+from diffsim_trainer.autograd import simulate
+from diffsim_trainer.checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    load_checkpoint,
+    restore_rng,
+    save_checkpoint,
+)
+from diffsim_trainer.config import ConfigError, TrainConfig, load_config
+from diffsim_trainer.env import LocomotionEnv
+from diffsim_trainer.physics import ContactModel, Simulator, load_robot
+from diffsim_trainer.shac import Shac
+
+CHECKPOINT_NAME = "checkpoint.pt"
+LOG_NAME = "training_log.csv"
+
+
+def build_trainer(config: TrainConfig, device: str) -> Shac:
+    """Seeds torch and builds simulator, environment and algorithm. `config.robot` must be a
+    readable path."""
+    torch.manual_seed(config.seed)
+    robot = load_robot(config.robot)
+    sim = Simulator(
+        robot,
+        config.env.num_envs,
+        device=device,
+        dtype="float32",
+        dt=config.sim.dt,
+        contact=ContactModel.SMOOTHED,
+        sweeps=config.sim.sweeps,
+        position_correction=True,
+    )
+    env = LocomotionEnv(sim, robot, config.env, config.sim, device)
+    return Shac(env, config.shac, config.iterations)
+
+
+def compile_physics(shac: Shac) -> float:
+    """Runs one control period forward and backward so that the kernels are built; returns the
+    seconds it took."""
+    start = time.perf_counter()
+    env = shac.env
+    target = env.target.detach().requires_grad_()
+    state, _ = simulate(
+        env.sim, env.state, env.target, target, env.params, env.delay_steps, env.substeps
+    )
+    state.sum().backward()
+    if target.is_cuda:
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+class TrainingLog:
+    """One row per logged iteration, to a CSV file and to TensorBoard."""
+
+    def __init__(self, directory: Path, append: bool) -> None:
+        self.writer = SummaryWriter(str(directory))
+        self.file = open(directory / LOG_NAME, "a" if append else "w", newline="")
+        self.columns: list[str] | None = None
+        self.append = append
+
+    def write(self, row: dict[str, float]) -> None:
+        if self.columns is None:
+            self.columns = list(row)
+            if not self.append:
+                self.file.write(",".join(self.columns) + "\n")
+        csv.writer(self.file).writerow(f"{row[name]:.6g}" for name in self.columns)
+        self.file.flush()
+        for name, value in row.items():
+            self.writer.add_scalar(name, value, int(row["iteration"]))
+
+    def close(self) -> None:
+        self.file.close()
+        self.writer.close()
+
+
+def train(
+    config: TrainConfig, out: Path, device: str, checkpoint: Checkpoint | None, console: Console
+) -> Path:
+    """Runs the remaining iterations and returns the path of the checkpoint."""
+    shac = build_trainer(config, device)
+    seconds_before, path = 0.0, out / CHECKPOINT_NAME
+    console.print(
+        f"physics kernels ready after {compile_physics(shac):.1f} s (compiled once, then cached)"
+    )
+    if checkpoint is not None:
+        shac.load_state_dict(checkpoint.shac)
+        restore_rng(checkpoint.rng)
+        seconds_before = checkpoint.training_seconds
+        console.print(f"resuming at iteration {shac.iteration} of {config.iterations}")
+    if torch.device(device).type == "cuda":
+        shac.capture()
+    log = TrainingLog(out, append=checkpoint is not None)
+    samples_per_iteration = config.shac.horizon * config.env.num_envs
+    start = time.perf_counter()
+
+    def elapsed() -> float:
+        return seconds_before + time.perf_counter() - start
+
+    def save() -> None:
+        samples = shac.iteration * samples_per_iteration
+        save_checkpoint(path, config, shac.state_dict(), samples, elapsed())
+
+    # Ctrl-C lets the running iteration finish: a checkpoint from its middle could not be resumed
+    # exactly.
+    stop = threading.Event()
+    previous_handler = signal.signal(signal.SIGINT, lambda *_: stop.set())
+    progress = Progress(
+        TextColumn("training"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[status]}"),
+        console=console,
+    )
+    try:
+        with progress:
+            task = progress.add_task(
+                "train", total=config.iterations, completed=shac.iteration, status=""
+            )
+            first = shac.iteration
+            while shac.iteration < config.iterations and not stop.is_set():
+                metrics = shac.update()
+                if shac.iteration % config.log_every == 0:
+                    row = _fetch(metrics, shac.iteration, samples_per_iteration, elapsed())
+                    log.write(row)
+                    rate = (shac.iteration - first) / (time.perf_counter() - start)
+                    progress.update(task, completed=shac.iteration, status=_status(row, rate))
+                if shac.iteration % config.checkpoint_every == 0:
+                    save()
+    finally:
+        signal.signal(signal.SIGINT, previous_handler)
+        log.close()
+    save()
+    if stop.is_set():
+        console.print(f"stopped at iteration {shac.iteration}; continue with --resume")
+    console.print(f"checkpoint: {path} ({elapsed():.0f} s of training)")
+    return path
+
+
+def _fetch(
+    metrics: dict[str, torch.Tensor], iteration: int, samples: int, seconds: float
+) -> dict[str, float]:
+    values = torch.stack([v.detach().float() for v in metrics.values()]).tolist()
+    row = {"iteration": iteration, "samples": iteration * samples, "seconds": seconds} | dict(
+        zip(metrics, values, strict=True)
+    )
+    for name in ("grad_norm", "critic_loss"):
+        if not math.isfinite(row[name]):
+            raise FloatingPointError(
+                f"iteration {iteration}: {name} is {row[name]}; the weights are lost, the last "
+                "checkpoint is not. Lower shac.cotangent_clip or the learning rates and --resume"
+            )
+    return row
+
+
+def _status(row: dict[str, float], rate: float) -> str:
+    return (
+        f"reward {row['reward']:.2f}  velocity error {row['velocity_error']:.2f} m/s  "
+        f"falls {row['falls']:.4f}/step  {rate:.1f} it/s"
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--config", required=True, type=Path, help="YAML file, see config/train/")
+    parser.add_argument("--out", required=True, type=Path, help="directory for checkpoint and logs")
+    parser.add_argument("--resume", action="store_true", help="continue from OUT/checkpoint.pt")
+    parser.add_argument("--device", default="cpu", help="cpu (default) or cuda:0")
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=1,
+        help="torch CPU threads; more than one rarely pays off here",
+    )
+    args = parser.parse_args(argv)
+    console = Console()
+    torch.set_num_threads(args.threads)
+    try:
+        config = load_config(args.config)
+        args.out.mkdir(parents=True, exist_ok=True)
+        checkpoint = load_checkpoint(args.out / CHECKPOINT_NAME) if args.resume else None
+        if checkpoint is not None and checkpoint.config.sha256() != config.sha256():
+            raise CheckpointError(
+                f"{args.out / CHECKPOINT_NAME} was trained with another configuration than "
+                f"{args.config}; resume with the original file or start in a new --out directory"
+            )
+        train(config, args.out, args.device, checkpoint, console)
+    except (ConfigError, CheckpointError, FloatingPointError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

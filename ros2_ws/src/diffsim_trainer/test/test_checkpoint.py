@@ -1,0 +1,56 @@
+"""Checkpoints: resuming equals not having stopped, and only this schema is read."""
+
+import pytest
+import torch
+from rich.console import Console
+
+from diffsim_trainer.checkpoint import (
+    CheckpointError,
+    load_checkpoint,
+    restore_rng,
+    save_checkpoint,
+)
+from diffsim_trainer.train import CHECKPOINT_NAME, LOG_NAME, build_trainer, train
+
+
+def losses(shac, iterations: int) -> list[float]:
+    return [shac.update()["actor_loss"].item() for _ in range(iterations)]
+
+
+def test_resuming_continues_with_the_same_losses(tmp_path, small_config):
+    config = small_config(iterations=5)
+    shac = build_trainer(config, "cpu")
+    losses(shac, 2)
+    save_checkpoint(tmp_path / "c.pt", config, shac.state_dict(), samples=0, training_seconds=0.0)
+    expected = losses(shac, 3)
+
+    checkpoint = load_checkpoint(tmp_path / "c.pt")
+    resumed = build_trainer(checkpoint.config, "cpu")
+    resumed.load_state_dict(checkpoint.shac)
+    restore_rng(checkpoint.rng)
+    assert losses(resumed, 3) == pytest.approx(expected, abs=1e-5)
+    assert resumed.iteration == 5
+
+
+def test_train_writes_log_and_checkpoint_and_resumes(tmp_path, small_config):
+    console = Console(quiet=True)
+    half = small_config(iterations=4)
+    path = train(half, tmp_path, "cpu", None, console)
+    assert path == tmp_path / CHECKPOINT_NAME
+    rows = (tmp_path / LOG_NAME).read_text().splitlines()
+    assert len(rows) == 5
+    assert rows[0].startswith("iteration,samples,seconds,reward,velocity_error")
+    checkpoint = load_checkpoint(path)
+    assert checkpoint.config == half
+    assert checkpoint.samples == 4 * 3 * 4
+    assert checkpoint.shac["iteration"] == 4
+    train(half, tmp_path, "cpu", checkpoint, console)  # nothing left to do
+    assert len((tmp_path / LOG_NAME).read_text().splitlines()) == 5
+
+
+def test_another_schema_or_no_file_is_refused(tmp_path):
+    with pytest.raises(CheckpointError, match="no checkpoint at"):
+        load_checkpoint(tmp_path / "missing.pt")
+    torch.save({"schema_version": 99}, tmp_path / "old.pt")
+    with pytest.raises(CheckpointError, match="schema 99, this version reads 1"):
+        load_checkpoint(tmp_path / "old.pt")
