@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from anymal_bridge.estimator_noise import NoiseLevels
 from anymal_bridge.faults import Faults
 from anymal_bridge.joint_command import JointCommand, Mode
