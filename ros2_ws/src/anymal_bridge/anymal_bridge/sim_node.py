@@ -46,9 +46,7 @@ from .process import run_node
 from .robot_file import load_robot_file
 from .sim_settings import SimSettings, declare_noise
 
-CATCH_UP_STEPS = (
-    4  # a late loop makes up for 10 ms; what is later is given up and lowers the real-time factor
-)
+CATCH_UP_STEPS = 4  # a late loop makes up for 10 ms, what is later lowers the real-time factor
 LOCKSTEP_TIMEOUT_S = 0.5  # s of wall time, after which the state of a boundary is sent again
 FAN_OUT_CYCLES = round(STATE_RATE_HZ / FAN_OUT_RATE_HZ)
 
