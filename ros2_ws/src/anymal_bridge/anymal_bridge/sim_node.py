@@ -142,8 +142,12 @@ class SimNode(Node):
             self.get_logger().error(f"command refused: {error}", throttle_duration_sec=1.0)
             return
         self._events.append(command)
-        if self._gate:
-            self._gate.answer(command.stamp_ns)
+        if self._gate and not self._gate.answer(command.stamp_ns):
+            self.get_logger().error(
+                f"command stamped {command.stamp_ns * 1e-9:.4f} s answers no state that was sent; "
+                "in lockstep a command carries the stamp of the state it answers",
+                throttle_duration_sec=1.0,
+            )
 
     def _on_unconnected(self, text: str) -> None:
         self._unconnected = text
@@ -216,11 +220,12 @@ class SimNode(Node):
         held, grid = True, None
         while not self._stop.is_set():
             begin = time.monotonic()
+            gate.begin(now_ns)
             sent = self._publish(now_ns)
-            if gate.at_boundary(now_ns):
+            if gate.at_boundary():
                 if sent:
-                    self._wait_for_answer(now_ns)
-                    held = False
+                    self._wait_for_answer(now_ns, held)
+                    held = held and not gate.is_answered()
                 else:
                     gate.postpone(STEP_NS)
             if self._handle_events():
@@ -239,13 +244,17 @@ class SimNode(Node):
             _sleep_until(grid.deadline())
             grid.advance(time.monotonic())
 
-    def _wait_for_answer(self, now_ns: int) -> None:
+    def _wait_for_answer(self, now_ns: int, held: bool) -> None:
         """Wait for the command to the state of ``now_ns``; send it again if it seems to be lost."""
         gate = self._gate
-        if gate.wait(now_ns, LOCKSTEP_TIMEOUT_S):
+        if gate.wait(LOCKSTEP_TIMEOUT_S):
             return
         self._states.publish(self._state_writer.message)
-        if not gate.wait(now_ns, LOCKSTEP_TIMEOUT_S) and not self._stop.is_set():
+        if gate.wait(LOCKSTEP_TIMEOUT_S) or self._stop.is_set():
+            return
+        if held:
+            gate.hold()
+        else:
             gate.give_up()
             self.get_logger().warning(
                 f"no command for the state of {now_ns * 1e-9:.4f} s: time runs free until one "

@@ -261,7 +261,7 @@ def test_lying_robot_rests_on_the_ground_and_stands_up(name):
     np.testing.assert_allclose(sim.sample.state[:3], start[:3], atol=1e-3)
     np.testing.assert_allclose(sim.sample.state[13:25], start[13:25], atol=0.01)
     assert np.abs(sim.sample.state[7:13]).max() < 1e-2
-    np.testing.assert_allclose(start[13:25], robot.lying_pose, atol=0.2)
+    np.testing.assert_allclose(start[13:25], robot.lying_pose, atol=0.3)  # legs sink to the ground
     assert 0.05 < start[2] < 0.3 * robot.stand_height
     assert sim.sample.foot_position[:, 2].min() > -1e-3
 
