@@ -76,10 +76,9 @@ class Histogram:
 class LoopStatistics:
     """What happened since the loop was started.
 
-    period: time between the beginnings of two ticks. lateness: beginning of a tick after its
-        deadline.
-    duration: of a tick. missed: grid points skipped. overruns: ticks that ended after their
-        deadline.
+    period: s, between the beginnings of two ticks. lateness: s, from grid point to beginning.
+    duration: s, of a tick. missed: grid points skipped.
+    overruns: ticks that ended after their deadline, which is the next grid point.
     """
 
     period: Histogram = field(default_factory=Histogram)

@@ -141,6 +141,7 @@ class PolicyControllerNode(LifecycleNode):
             self._warn(lock_memory())
         freeze_garbage()
         self._active = True
+        self._control.command_publishers = self.count_publishers(self._settings.command_topic)
         self._control.start()
         return TransitionCallbackReturn.SUCCESS
 

@@ -275,6 +275,14 @@ def test_leaving_walk_stops_before_standing(rig):
     np.testing.assert_allclose(stood, walked, atol=1e-12)
 
 
+def test_standing_can_be_asked_for_on_the_way_to_lying_down(rig):
+    rig.walk()
+    rig.controller.request(S.PASSIVE)
+    rig.run_until(S.STAND)
+    assert rig.controller.request(S.STAND).accepted
+    assert {rig.tick().motion for _ in range(200)} == {S.STAND}
+
+
 def test_stopping_ends_after_its_timeout(rig):
     rig.walk()
     rig.velocity = np.full(12, 1.0)
