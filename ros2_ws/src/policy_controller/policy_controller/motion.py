@@ -55,10 +55,18 @@ class MotionSettings:
     stand_kd: float = spec(
         "number",
         "velocity gain in scripted motions",
-        1.0,
+        5.0,
         unit="N m s/rad",
         low=0.0,
         high=10.0,
+    )
+    torque_share: float = spec(
+        "number",
+        "share of the drive's torque limit that scripted motions may ask for",
+        0.8,
+        unit="1",
+        low=0.1,
+        high=0.9,
     )
     joint_rate: float = spec(
         "number",

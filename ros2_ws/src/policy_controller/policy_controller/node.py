@@ -266,13 +266,6 @@ class PolicyControllerNode(LifecycleNode):
 
     # Executor thread
 
-    def begin_executor_thread(self) -> None:
-        """Run callbacks just below the control thread, so that neither waits for other
-        processes."""
-        priority = self.get_parameter("real_time_priority").value
-        if type(priority) is int and priority > 1:
-            self._warn(request_priority(priority - 1))
-
     def _on_state(self, content: bytes) -> None:
         self._inbox.put(content, None if self._settings.lockstep else time.monotonic_ns())
 
@@ -397,7 +390,7 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         if not node.start():
             return 1
-        spin = SpinThread(node, node.begin_executor_thread)
+        spin = SpinThread(node)
         spin.start()
         stop.wait()
         node.lie_down(STOP_TIMEOUT)
