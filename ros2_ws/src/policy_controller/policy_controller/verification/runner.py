@@ -22,7 +22,8 @@ from policy_controller.verification.scenario import MOTION_STATES, Scenario, Seg
 
 START_TIMEOUT = 180.0  # s of wall time: the first start of a simulation compiles its kernels
 SERVICE_TIMEOUT = 30.0  # s of wall time: loading a bundle replays its golden data
-QUIET_TIMEOUT = 5.0  # s of wall time, until the first velocity commands have arrived
+QUIET_TIME = 1.0  # s of robot time without a tripped guard, before anything is asked
+QUIET_TIMEOUT = 10.0  # s of wall time for that
 SILENCE_TIMEOUT = 3.0  # s of wall time without a new state or status
 POLL_PERIOD = 0.005  # s of wall time
 LOOK_PERIOD = 0.1  # s of robot time between looks at the whole state
@@ -112,13 +113,20 @@ class Runner:
                 raise RunFailedError(
                     f"{publishers} nodes publish {topic}, allowed 1; end the other ones"
                 )
+        quiet_from = recorder.stamp
+
+        def is_quiet() -> bool:
+            nonlocal quiet_from
+            if self._tripped():
+                quiet_from = recorder.stamp
+            return (recorder.stamp - quiet_from) * NANO >= QUIET_TIME
+
         try:
-            self._wait(lambda: not self._tripped(), QUIET_TIMEOUT, "a quiet controller")
+            self._wait(is_quiet, QUIET_TIMEOUT, "a quiet controller")
         except RunFailedError as error:
             status = recorder.status
             raise RunFailedError(
-                f"guards trip before anything was asked: {', '.join(self._tripped())}",
-                status.detail,
+                f"guards trip before anything was asked: {', '.join(status.reasons)}", status.detail
             ) from error
 
     @property
