@@ -23,7 +23,7 @@ import torch
 
 from diffsim_trainer.checkpoint import load_checkpoint
 from diffsim_trainer.config import GaitConfig
-from diffsim_trainer.engines import HardContactEngine
+from diffsim_trainer.engines import HardContactEngine, MujocoEngine
 from diffsim_trainer.metrics import Trajectory, measure
 from diffsim_trainer.physics import Robot, load_robot
 from diffsim_trainer.rollout import (
@@ -67,7 +67,7 @@ def change(name: str, first: Command, at: float, then: Command, seconds: float) 
 
 
 def wander(seed: int, seconds: float = 30.0) -> Scenario:
-    """A new random command every 0.5 to 2.5 s, a quarter of them zero: who falls here falls later."""
+    """A new random command every 0.5 to 2.5 s, a quarter of them zero."""
     rng = np.random.default_rng(seed)
     script, time = [], 0.0
     while time < seconds:
@@ -208,7 +208,7 @@ def main(argv: list[str] | None = None) -> int:
         policy, contract = policy_from_bundle(args.bundle, robot)
 
     def make_step(num_envs: int) -> Step:
-        engine = HardContactEngine
+        engine = MujocoEngine if args.engine == "mujoco" else HardContactEngine
         return engine(contract.robot, num_envs, EVALUATION_DT, args.friction, args.payload)
 
     print(
