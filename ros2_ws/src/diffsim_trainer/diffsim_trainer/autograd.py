@@ -81,11 +81,11 @@ class _ControlPeriod(torch.autograd.Function):
         inputs = [x.detach().contiguous() for x in (target_prev, target, params, delay_steps)]
         sensors = [state.new_empty(state.shape[0], 4, SENSOR_SIZE) for _ in range(substeps)]
         shared = _to_warp(*inputs)
-        with _torch_stream(state):
-            for k in range(substeps):
-                states.append(torch.empty_like(states[0]))
-                state_in, state_out, sensors_out = _to_warp(states[k], states[k + 1], sensors[k])
-                sim.step(state_in, *shared, k, state_out, sensors_out)
+        stream = _torch_stream(state)
+        for k in range(substeps):
+            states.append(torch.empty_like(states[0]))
+            state_in, state_out, sensors_out = _to_warp(states[k], states[k + 1], sensors[k])
+            sim.step(state_in, *shared, k, state_out, sensors_out, stream=stream)
         ctx.states, ctx.inputs, ctx.sensors = states[:-1], inputs, sensors
         ctx.final_state = states[-1].clone()
         ctx.settings = (sim, substeps, cotangent_clip, monitor)
@@ -99,27 +99,26 @@ class _ControlPeriod(torch.autograd.Function):
         adj_target_prev, adj_target = (torch.zeros_like(x) for x in ctx.inputs[:2])
         adj_shared = _to_warp(adj_target_prev, adj_target)
         states = [*ctx.states, ctx.final_state]
-        with _torch_stream(adj_state):
-            for k in reversed(range(substeps)):
-                adj_state_in = torch.zeros_like(adj_state)
-                state_in, state_out, sensors_out = _to_warp(
-                    states[k], states[k + 1], ctx.sensors[k]
-                )
-                adj_in, adj_out, adj_sensors_out = _to_warp(adj_state_in, adj_state, adj_sensors)
-                sim.step_adjoint(
-                    state_in,
-                    *shared,
-                    k,
-                    state_out,
-                    sensors_out,
-                    adj_in,
-                    *adj_shared,
-                    None,
-                    adj_out,
-                    adj_sensors_out,
-                )
-                adj_state = adj_state_in
-                adj_sensors = torch.zeros_like(adj_sensors)
+        stream = _torch_stream(adj_state)
+        for k in reversed(range(substeps)):
+            adj_state_in = torch.zeros_like(adj_state)
+            state_in, state_out, sensors_out = _to_warp(states[k], states[k + 1], ctx.sensors[k])
+            adj_in, adj_out, adj_sensors_out = _to_warp(adj_state_in, adj_state, adj_sensors)
+            sim.step_adjoint(
+                state_in,
+                *shared,
+                k,
+                state_out,
+                sensors_out,
+                adj_in,
+                *adj_shared,
+                None,
+                adj_out,
+                adj_sensors_out,
+                stream=stream,
+            )
+            adj_state = adj_state_in
+            adj_sensors = torch.zeros_like(adj_sensors)
         bad = ~_finite_rows(adj_state, adj_target_prev, adj_target)
         if monitor is not None:
             monitor.record_nonfinite(bad)
@@ -149,8 +148,7 @@ def _to_warp(*tensors: torch.Tensor) -> list[wp.array]:
     return [wp.from_torch(x, requires_grad=False) for x in tensors]
 
 
-def _torch_stream(like: torch.Tensor) -> wp.ScopedStream:
-    """Makes Warp launch on torch's current stream; on the CPU there is none and this does
-    nothing."""
-    stream = wp.stream_from_torch(torch.cuda.current_stream(like.device)) if like.is_cuda else None
-    return wp.ScopedStream(stream)
+def _torch_stream(like: torch.Tensor) -> wp.Stream | None:
+    """torch's current stream for Warp to launch on, None on the CPU. Handed to each launch: making
+    it Warp's current stream would wait for the previous one, which a graph capture forbids."""
+    return wp.stream_from_torch(torch.cuda.current_stream(like.device)) if like.is_cuda else None

@@ -112,8 +112,8 @@ def tracking(error: torch.Tensor, weight: float, tail: float, width: float) -> t
 def foot_height_target(phase: torch.Tensor, moving: torch.Tensor, gait: GaitConfig) -> torch.Tensor:
     """Height of each foot above ground [N, 4]: h max(0, +-sin(phase)) for the diagonal pairs; 0
     while standing."""
-    sign = phase.new_tensor(LEG_SIGN)
-    swing = gait.swing_height * (sign * phase.sin()[:, None]).clamp(min=0.0)
+    wave = torch.stack([sign * phase.sin() for sign in LEG_SIGN], 1)
+    swing = gait.swing_height * wave.clamp(min=0.0)
     return torch.where(moving[:, None], swing, torch.zeros_like(swing))
 
 

@@ -48,10 +48,10 @@ def contact_discs(robot: Robot) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
 
 
 @cache
-def build_body_contact(real, rounds: int) -> SimpleNamespace:
+def build_body_contact(real) -> SimpleNamespace:
     """Structs `Discs`, `Contact` and functions `collect_feet`, `collect_discs`, `solve`."""
     sp, dyn, act = build_spatial(real), build_dynamics(real), build_actuator(real)
-    st, contact = build_stages(real, ContactModel.HARD, True), build_foot_contact(real)
+    st, contact = build_stages(real, ContactModel.HARD), build_foot_contact(real)
     Model = layout.build_model_type(real)
     vec3 = sp.vec3  # Warp does not resolve sp.vec3 as a keyword argument
 
@@ -122,7 +122,9 @@ def build_body_contact(real, rounds: int) -> SimpleNamespace:
         c = Contact()
         c.leg = leg_index
         c.foot = foot
-        c.velocity = velocity + sp.vec3(real(0.0), real(0.0), contact.hard_bias(height, model.dt))
+        c.velocity = velocity + sp.vec3(
+            real(0.0), real(0.0), contact.hard_bias(height, model.correction, model.dt)
+        )
         c.row_a = R * (-sp.skew(point) - lever * wp.transpose(leg.coupling_a))
         c.row_l = R * (sp.scaled_identity(real(1.0)) - lever * wp.transpose(leg.coupling_l))
         row_at = wp.transpose(c.row_a)
@@ -255,6 +257,7 @@ def build_body_contact(real, rounds: int) -> SimpleNamespace:
         env: int,
         count: int,
         friction: real,
+        sweeps: int,
         contacts: wp.array2d(dtype=Contact),
         works: wp.array2d(dtype=LegWork),
     ) -> st.BaseChange:
@@ -265,7 +268,7 @@ def build_body_contact(real, rounds: int) -> SimpleNamespace:
         for leg in range(4):
             works[env, leg].joint_change = vec3()
             works[env, leg].foot_impulse = vec3()
-        for _turn in range(rounds):
+        for _sweep in range(sweeps):
             for i in range(count):
                 c = contacts[env, i]
                 others = (
@@ -300,11 +303,11 @@ def build_body_contact(real, rounds: int) -> SimpleNamespace:
     )
 
 
-def build_discs(robot: Robot, real, rounds: int, device: str):
+def build_discs(robot: Robot, real, device):
     """Upload the discs of `robot`."""
     bodies, centres, axes, radii = contact_discs(robot)
     spatial = build_spatial(real)
-    discs = build_body_contact(real, rounds).Discs()
+    discs = build_body_contact(real).Discs()
     first = np.searchsorted(bodies, np.arange(14)).astype(np.int32)
     discs.first = wp.array(first, dtype=wp.int32, device=device)
     discs.centre = wp.array(centres, dtype=spatial.vec3, device=device)

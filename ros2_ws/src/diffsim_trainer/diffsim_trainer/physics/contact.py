@@ -39,7 +39,7 @@ class ContactModel(Enum):
     SOFT = "soft"
 
 
-CORRECTION_RATE = 0.2  # share of the depth that is worked off in a step
+CORRECTION_RATE = 0.2  # share of the depth that is worked off in a step, where it is on
 CORRECTION_SPEED = 0.5  # m/s, its limit
 NEWTON_STEPS = 16  # bound on the iterations for k; 3 to 5 are usual
 SEPARATED = -1.0  # value of k for a foot without contact; 0 is sticking, > 0 slipping
@@ -48,7 +48,7 @@ MIN_FRICTION = 1.0e-4
 # SOFT law: a foot of a 57 kg robot stands 3 mm deep
 SOFT_STIFFNESS = 5.0e4  # N/m
 SOFT_DAMPING = 1.0e3  # N s/m, while going down
-SOFT_FRICTION = 1.0e3  # N s/m, slope of friction at zero slip
+SOFT_FRICTION = 2.0e3  # N s/m, slope of friction at zero slip
 SOFT_SLIP = 1.0e-4  # m/s, rounds the slip speed at zero
 
 
@@ -60,16 +60,14 @@ def build_foot_contact(real) -> SimpleNamespace:
     TINY = 1.0e-30
 
     @wp.func
-    def hard_bias(gap: real, dt: real) -> real:
-        """Shift b of the normal velocity in the HARD law, m/s."""
-        correction = wp.max(real(CORRECTION_RATE) * gap / dt, real(-CORRECTION_SPEED))
-        return wp.where(gap > real(0.0), gap / dt, correction)
+    def correction_bias(gap: real, rate: real, dt: real) -> real:
+        """Shift of the normal velocity that works off depth, m/s; zero above ground."""
+        return wp.max(rate * wp.min(gap, real(0.0)) / dt, real(-CORRECTION_SPEED))
 
     @wp.func
-    def correction_bias(gap: real, dt: real) -> real:
-        """Shift of the normal velocity that works off depth, m/s; zero above ground."""
-        depth = wp.min(gap, real(0.0))
-        return wp.max(real(CORRECTION_RATE) * depth / dt, real(-CORRECTION_SPEED))
+    def hard_bias(gap: real, rate: real, dt: real) -> real:
+        """Shift b of the normal velocity in the HARD law, m/s."""
+        return wp.max(gap, real(0.0)) / dt + correction_bias(gap, rate, dt)
 
     @wp.func
     def contact_share(gap: real, kappa: real) -> real:

@@ -18,16 +18,19 @@ from types import SimpleNamespace
 import warp as wp
 
 from .contact import MIN_FRICTION, build_foot_contact
+from .lanes import build_lanes
 from .spatial import build_spatial
+
+MAX_SWEEPS = 16  # room for the history of the adjoint
 
 
 @cache
-def build_feet_solver(real, sweeps: int) -> SimpleNamespace:
-    """Struct `Problem`, function `solve(problem) -> x_0 .. x_3`, the applied impulses s_i p_i."""
+def build_feet_solver(real) -> SimpleNamespace:
+    """Struct `Problem`; `solve(problem, sweeps) -> x_0 .. x_3`, the applied impulses s_i p_i."""
     sp = build_spatial(real)
     vec4 = sp.vec4  # Warp does not resolve sp.vec4 as a keyword argument
     foot = build_foot_contact(real)
-    history_size = 4 * sweeps + 4
+    history_size = 4 * MAX_SWEEPS + 4
 
     @wp.struct
     class Problem:
@@ -73,15 +76,14 @@ def build_feet_solver(real, sweeps: int) -> SimpleNamespace:
         return m.c3 + back
 
     @wp.func
-    def solve(m: Problem):
+    def solve(m: Problem, sweeps: int):
         s = m.share
         mu = wp.max(m.friction, real(MIN_FRICTION))
         x0 = sp.vec3()
         x1 = sp.vec3()
         x2 = sp.vec3()
         x3 = sp.vec3()
-        rounds = int(sweeps)
-        for _sweep in range(rounds):
+        for _sweep in range(sweeps):
             p0 = impulse(foot.solve_foot(m.g00, velocity_0(m, x1, x2, x3), mu))
             p2 = impulse(foot.solve_foot(m.g22, velocity_2(m, x0, x1, x3), mu))
             x0 = s[0] * p0
@@ -93,7 +95,9 @@ def build_feet_solver(real, sweeps: int) -> SimpleNamespace:
         return x0, x1, x2, x3
 
     @wp.func_grad(solve)
-    def adj_solve(m: Problem, x0_bar: sp.vec3, x1_bar: sp.vec3, x2_bar: sp.vec3, x3_bar: sp.vec3):
+    def adj_solve(
+        m: Problem, sweeps: int, x0_bar: sp.vec3, x1_bar: sp.vec3, x2_bar: sp.vec3, x3_bar: sp.vec3
+    ):
         s = m.share
         mu = wp.max(m.friction, real(MIN_FRICTION))
 
@@ -103,8 +107,7 @@ def build_feet_solver(real, sweeps: int) -> SimpleNamespace:
         x1 = sp.vec3()
         x2 = sp.vec3()
         x3 = sp.vec3()
-        rounds = int(sweeps)
-        for sweep in range(rounds):
+        for sweep in range(sweeps):
             k = 4 * sweep + 4
             history[k] = foot.solve_foot(m.g00, velocity_0(m, x1, x2, x3), mu)
             history[k + 2] = foot.solve_foot(m.g22, velocity_2(m, x0, x1, x3), mu)
@@ -122,8 +125,8 @@ def build_feet_solver(real, sweeps: int) -> SimpleNamespace:
         b3 = x3_bar
         zero = real(0.0)
         mu_bar = zero
-        for back in range(rounds):
-            k = 4 * (rounds - back)
+        for back in range(sweeps):
+            k = 4 * (sweeps - back)
             p0 = impulse(history[k])
             p1 = impulse(history[k + 1])
             p2 = impulse(history[k + 2])
@@ -176,15 +179,13 @@ def build_feet_solver(real, sweeps: int) -> SimpleNamespace:
 
 
 @cache
-def build_lane_solver(real, sweeps: int) -> SimpleNamespace:
-    """Struct `LaneProblem` and function `solve(lane, problem) -> x`, for the foot of this lane."""
-    from .lanes import build_lanes
-
+def build_lane_solver(real) -> SimpleNamespace:
+    """Struct `Problem`; `solve(lane, problem, sweeps) -> x`, the impulse on this lane's foot."""
     sp = build_spatial(real)
     vec4 = sp.vec4  # Warp does not resolve sp.vec4 as a keyword argument
     foot = build_foot_contact(real)
     lanes = build_lanes(real)
-    history_size = sweeps + 1
+    history_size = MAX_SWEEPS + 1
 
     @wp.struct
     class LaneProblem:
@@ -213,23 +214,23 @@ def build_lane_solver(real, sweeps: int) -> SimpleNamespace:
         )
 
     @wp.func
-    def solve(lane: int, m: LaneProblem) -> sp.vec3:
+    def solve(lane: int, m: LaneProblem, sweeps: int) -> sp.vec3:
         mu = wp.max(m.friction, real(MIN_FRICTION))
         x = sp.vec3()
-        rounds = int(2 * sweeps)
-        for turn in range(rounds):
+        turns = 2 * sweeps
+        for turn in range(turns):
             c = velocity(m, x)
             if turn % 2 == lane % 2:
                 x = m.share * impulse(foot.solve_foot(m.own, c, mu))
         return x
 
     @wp.func_grad(solve)
-    def adj_solve(lane: int, m: LaneProblem, x_bar: sp.vec3):
+    def adj_solve(lane: int, m: LaneProblem, sweeps: int, x_bar: sp.vec3):
         mu = wp.max(m.friction, real(MIN_FRICTION))
         history = wp.zeros(shape=(history_size,), dtype=vec4)
         x = sp.vec3()
-        rounds = int(2 * sweeps)
-        for turn in range(rounds):
+        turns = 2 * sweeps
+        for turn in range(turns):
             c = velocity(m, x)
             if turn % 2 == lane % 2:
                 solution = foot.solve_foot(m.own, c, mu)
@@ -238,8 +239,8 @@ def build_lane_solver(real, sweeps: int) -> SimpleNamespace:
 
         b = x_bar
         mu_bar = real(0.0)
-        for back in range(rounds):
-            turn = rounds - 1 - back
+        for back in range(turns):
+            turn = turns - 1 - back
             newest = turn / 2 + 1
             c_bar = sp.vec3()
             seen = newest - 1  # sweep whose impulse of this foot the others saw in this turn

@@ -39,6 +39,8 @@ def build_model_type(real):
     @wp.struct
     class Model:
         dt: real
+        sweeps: int  # of the contact solver
+        correction: real  # share of the contact depth worked off in a step
         foot_radius: real
         kp: real
         kd: real
@@ -58,11 +60,11 @@ def build_model_type(real):
     return Model
 
 
-def build_model(robot: Robot, real, dt: float, device: str):
-    """Upload `robot` (float64, host) as a Model in precision `real` on `device`."""
+def build_model(robot: Robot, real, dt: float, sweeps: int, correction: float, device):
+    """Upload `robot` (float64, host) as a Model in precision `real` on `device`; dt in s."""
     spatial = build_spatial(real)
     model = build_model_type(real)()
-    model.dt = dt
+    model.dt, model.sweeps, model.correction = dt, sweeps, correction
     model.foot_radius = robot.foot_radius
     model.kp, model.kd = robot.kp, robot.kd
     model.torque_limit = robot.torque_limit

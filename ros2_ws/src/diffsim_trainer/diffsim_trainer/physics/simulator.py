@@ -7,13 +7,15 @@ import warp as wp
 
 from . import model as layout
 from .body_contact import MAX_CONTACTS, build_body_contact, build_discs
-from .contact import ContactModel
+from .contact import CORRECTION_RATE, ContactModel
+from .feet import MAX_SWEEPS
 from .model import build_model
 from .step import LANE_BLOCK, build_body_kernel, build_lane_kernel, build_robot_kernel
 from .urdf import Robot
 
 REALS = {"float32": wp.float32, "float64": wp.float64}
 FEET_SWEEPS = 3  # within 0.5 % of the converged impulse in 95 % of stances, see `feet`
+MAX_BODY_SWEEPS = 1000
 BODY_SWEEPS = 20  # points of one body are coupled much more than feet
 
 
@@ -60,8 +62,9 @@ class Simulator:
         if body_contacts and contact is not ContactModel.HARD:
             raise ValueError(f"body_contacts with {contact}; only ContactModel.HARD supports them")
         sweeps = (BODY_SWEEPS if body_contacts else FEET_SWEEPS) if sweeps is None else sweeps
-        if sweeps < 1:
-            raise ValueError(f"sweeps is {sweeps}; at least 1 is needed")
+        limit = MAX_BODY_SWEEPS if body_contacts else MAX_SWEEPS
+        if not 1 <= sweeps <= limit:
+            raise ValueError(f"sweeps is {sweeps}; use 1 to {limit}")
         self.robot = robot
         self.num_envs = num_envs
         self.device = wp.get_device(device)
@@ -69,23 +72,24 @@ class Simulator:
         self.dt = dt
         self.contact = contact
         self.body_contacts = body_contacts
-        self._model = build_model(robot, self.real, dt, self.device)
+        correction = CORRECTION_RATE if position_correction or contact is ContactModel.HARD else 0.0
+        self._model = build_model(robot, self.real, dt, sweeps, correction, self.device)
         self._scratch: list = []
         self._dim: tuple[int, ...] = (num_envs,)
         self._block_dim = 64
         if body_contacts:
-            types = build_body_contact(self.real, sweeps)
+            types = build_body_contact(self.real)
             self._scratch = [
-                build_discs(robot, self.real, sweeps, self.device),
+                build_discs(robot, self.real, self.device),
                 wp.zeros((num_envs, 4), dtype=types.LegWork, device=self.device),
                 wp.zeros((num_envs, MAX_CONTACTS), dtype=types.Contact, device=self.device),
             ]
-            self._kernel = build_body_kernel(self.real, sweeps)
+            self._kernel = build_body_kernel(self.real)
         elif self.device.is_cuda:
-            self._kernel = build_lane_kernel(self.real, contact, sweeps, position_correction)
+            self._kernel = build_lane_kernel(self.real, contact)
             self._dim, self._block_dim = (num_envs, 4), LANE_BLOCK
         else:
-            self._kernel = build_robot_kernel(self.real, contact, sweeps, position_correction)
+            self._kernel = build_robot_kernel(self.real, contact)
 
     def default_params(self) -> np.ndarray:
         """Nominal params [N, 9]."""

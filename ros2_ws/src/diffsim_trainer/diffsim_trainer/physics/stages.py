@@ -13,7 +13,7 @@ from .spatial import build_spatial
 
 
 @cache
-def build_stages(real, law: ContactModel, position_correction: bool) -> SimpleNamespace:
+def build_stages(real, law: ContactModel) -> SimpleNamespace:
     """Structs and functions that load, advance and store a robot, for `real` and a contact law."""
     sp, dyn, act = build_spatial(real), build_dynamics(real), build_actuator(real)
     contact = build_foot_contact(real)
@@ -229,11 +229,10 @@ def build_stages(real, law: ContactModel, position_correction: bool) -> SimpleNa
         )
         if wp.static(smoothed):
             foot.share = contact.contact_share(foot.height, kappa)
-            if wp.static(position_correction):
-                foot.shift = contact.correction_bias(foot.height, model.dt)
+            foot.shift = contact.correction_bias(foot.height, model.correction, model.dt)
         else:
             foot.share = real(1.0)
-            foot.shift = contact.hard_bias(foot.height, model.dt)
+            foot.shift = contact.hard_bias(foot.height, model.correction, model.dt)
         return foot
 
     @wp.func

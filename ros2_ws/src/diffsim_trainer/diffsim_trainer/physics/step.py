@@ -20,6 +20,7 @@ from .body_contact import build_body_contact
 from .contact import ContactModel
 from .dynamics import build_dynamics
 from .feet import build_feet_solver, build_lane_solver
+from .lanes import build_lanes
 from .model import build_model_type
 from .spatial import build_spatial
 from .stages import build_stages
@@ -28,10 +29,10 @@ LANE_BLOCK = 32  # threads per block of the lane kernel: 8 robots
 
 
 @cache
-def build_robot_kernel(real, law: ContactModel, sweeps: int, position_correction: bool):
+def build_robot_kernel(real, law: ContactModel):
     """Kernel with one thread per robot, launched over [num_envs]."""
     sp, dyn = build_spatial(real), build_dynamics(real)
-    st, feet = build_stages(real, law, position_correction), build_feet_solver(real, sweeps)
+    st, feet = build_stages(real, law), build_feet_solver(real)
     Model = build_model_type(real)
     soft = law is ContactModel.SOFT
 
@@ -137,7 +138,8 @@ def build_robot_kernel(real, law: ContactModel, sweeps: int, position_correction
             p2 = st.soft_impulse(model, mid, leg2, joints2, foot2, params.friction)
             p3 = st.soft_impulse(model, mid, leg3, joints3, foot3, params.friction)
         else:
-            p0, p1, p2, p3 = feet.solve(pose_problem(foot0, foot1, foot2, foot3, params.friction))
+            problem = pose_problem(foot0, foot1, foot2, foot3, params.friction)
+            p0, p1, p2, p3 = feet.solve(problem, model.sweeps)
         change = contact_change(foot0, foot1, foot2, foot3, p0, p1, p2, p3)
 
         # half a step with the new velocity
@@ -163,13 +165,13 @@ def build_robot_kernel(real, law: ContactModel, sweeps: int, position_correction
 
 
 @cache
-def build_body_kernel(real, rounds: int):
+def build_body_kernel(real):
     """Kernel with one thread per robot: HARD contact of the whole body, no gradient.
 
     works [num_envs, 4] and contacts [num_envs, MAX_CONTACTS] are scratch.
     """
     sp, dyn = build_spatial(real), build_dynamics(real)
-    st, body = build_stages(real, ContactModel.HARD, True), build_body_contact(real, rounds)
+    st, body = build_stages(real, ContactModel.HARD), build_body_contact(real)
     Model = build_model_type(real)
 
     @wp.kernel(module="unique", module_options={"max_unroll": 1}, enable_backward=False)
@@ -216,7 +218,7 @@ def build_body_kernel(real, rounds: int):
             count = body.collect_leg(
                 model, discs, mid, inverse, free, base, work, i, env, count, contacts
             )
-        change = body.solve(env, count, params.friction, contacts, works)
+        change = body.solve(env, count, params.friction, model.sweeps, contacts, works)
 
         # half a step with the new velocity
         st.store_base(model, env, mid, free, change, state_out)
@@ -242,15 +244,13 @@ def build_body_kernel(real, rounds: int):
 
 
 @cache
-def build_lane_kernel(real, law: ContactModel, sweeps: int, position_correction: bool):
+def build_lane_kernel(real, law: ContactModel):
     """CUDA kernel with one lane per leg, launched over [num_envs, 4] with blocks of LANE_BLOCK.
 
     What concerns the base is computed by all four lanes alike; `share_*` gives its gradient to one.
     """
-    from .lanes import build_lanes
-
     sp, dyn, lanes = build_spatial(real), build_dynamics(real), build_lanes(real)
-    st, feet = build_stages(real, law, position_correction), build_lane_solver(real, sweeps)
+    st, feet = build_stages(real, law), build_lane_solver(real)
     Model = build_model_type(real)
     soft = law is ContactModel.SOFT
 
@@ -351,7 +351,7 @@ def build_lane_kernel(real, law: ContactModel, sweeps: int, position_correction:
         if wp.static(soft):
             p = st.soft_impulse(model, mid, leg, joints, foot, params.friction)
         else:
-            p = feet.solve(lane, pose_problem(foot, params.friction))
+            p = feet.solve(lane, pose_problem(foot, params.friction), model.sweeps)
         change = contact_change(foot, p)
 
         # half a step with the new velocity

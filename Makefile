@@ -1,0 +1,69 @@
+# make demo | test | train | lint | setup | clean.  Each does all its own set-up, in .venv.
+SHELL := /bin/bash
+.SHELLFLAGS := -eo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup demo train test lint clean messages robot train-setup
+
+VENV := .venv
+ROBOT := anymal_d
+BUNDLE := config/bundles/$(ROBOT)
+# One set of stamps for ROS 2 from PyPI and one for a sourced ROS 2: changing between the two makes the environment anew.
+STAMP := $(VENV)/stamps/ros-$(if $(shell scripts/in_underlay.sh $(VENV) rclpy),system,wheels)
+ENTER := . scripts/env.sh;
+SRC := ros2_ws/src
+MESSAGES := $(wildcard $(SRC)/*_msgs/* $(SRC)/*_msgs/*/*)
+PACKAGES := $(wildcard $(SRC)/*/setup.* $(foreach p,diffsim_trainer policy_controller anymal_bridge,$(SRC)/$p/package.xml))
+SHARED := $(shell find config launch) # files come and go with their folders
+
+help:
+	@echo 'make demo    drive the shipped policy through the real controller node and the simulated robot; verdict in report/'
+	@echo 'make test    lint, then all tests'
+	@echo 'make train   train a policy into runs/$(ROBOT) (ROBOT=..., ARGS="--device cuda:0 --resume")'
+	@echo 'make setup   only the environment: then ". scripts/env.sh" enters it'
+	@echo 'make lint    ruff and the import directions'
+	@echo 'make clean   remove what the above made, but for runs/'
+
+setup: $(STAMP)/runtime $(STAMP)/packages
+
+# Parts of the set-up, for docker/.
+messages: $(STAMP)/messages
+robot: $(STAMP)/robot $(STAMP)/packages
+train-setup: setup $(STAMP)/train
+
+demo: setup
+	$(ENTER) python -m policy_controller.verification.demo --bundle $(BUNDLE) --out report $(ARGS)
+
+train: train-setup
+	$(ENTER) python -m diffsim_trainer.train --config config/train/$(ROBOT).yaml --out runs/$(ROBOT) $(ARGS)
+
+lint: train-setup $(STAMP)/test
+	$(ENTER) ruff check .
+	$(ENTER) lint-imports
+
+test: lint
+	$(ENTER) python -m pytest $(ARGS)
+
+clean:
+	rm -rf $(VENV) report .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf ros2_ws/build ros2_ws/install ros2_ws/log
+
+$(STAMP)/venv: scripts/make_venv.sh requirements/build.txt requirements/ros.txt
+	@echo '--- making $(VENV) with ROS 2'
+	PYTHON='$(PYTHON)' scripts/make_venv.sh $(VENV)
+	@mkdir -p $(@D) && touch $@
+
+$(STAMP)/messages: $(STAMP)/venv scripts/build_ros.sh cmake/ros_wheels.cmake $(MESSAGES)
+	@echo '--- building the message packages'
+	scripts/build_ros.sh $(VENV) messages
+	@touch $@
+
+$(STAMP)/packages: $(STAMP)/messages $(PACKAGES) $(SHARED)
+	@echo '--- linking the Python packages'
+	scripts/build_ros.sh $(VENV) python
+	@touch $@
+
+$(STAMP)/runtime: requirements/robot.txt
+$(STAMP)/robot $(STAMP)/runtime $(STAMP)/train $(STAMP)/test: $(STAMP)/%: requirements/%.txt requirements/constraints.txt $(STAMP)/venv
+	@echo '--- installing $<'
+	scripts/pip_install.sh $(VENV) -r $<
+	@touch $@

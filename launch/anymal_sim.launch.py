@@ -1,0 +1,51 @@
+"""A policy on the simulated robot.
+
+ros2 launch policy_controller anymal_sim.launch.py [bundle:=DIRECTORY] [lockstep:=true]
+"""
+
+from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument, Shutdown
+from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
+from launch_ros.actions import LifecycleNode, Node
+from launch_ros.parameter_descriptions import ParameterValue
+from launch_ros.substitutions import FindPackageShare
+
+
+def generate_launch_description() -> LaunchDescription:
+    controller = PathJoinSubstitution([FindPackageShare("policy_controller"), "config"])
+    bridge = PathJoinSubstitution([FindPackageShare("anymal_bridge"), "config"])
+    bundle = PathJoinSubstitution([controller, "bundles", "anymal_d"])
+    robot = PathJoinSubstitution([controller, "robot", "anymal_d.yaml"])
+    shared = {
+        "robot": ParameterValue(LaunchConfiguration("robot"), value_type=str),
+        "lockstep": ParameterValue(LaunchConfiguration("lockstep"), value_type=bool),
+    }
+    own = {
+        "bundle": ParameterValue(LaunchConfiguration("bundle"), value_type=str),
+        "autostart": True,
+    }
+    return LaunchDescription(
+        [
+            DeclareLaunchArgument("bundle", default_value=bundle, description="policy bundle"),
+            DeclareLaunchArgument("robot", default_value=robot, description="robot file"),
+            DeclareLaunchArgument("lockstep", default_value="false", choices=["true", "false"]),
+            Node(
+                package="anymal_bridge",
+                executable="sim_node",
+                name="anymal_sim",
+                output="screen",
+                parameters=[PathJoinSubstitution([bridge, "sim.yaml"]), shared],
+                on_exit=Shutdown(),
+            ),
+            LifecycleNode(
+                package="policy_controller",
+                executable="node",
+                name="policy_controller",
+                namespace="",
+                output="screen",
+                sigterm_timeout="20",  # s, to stop, lie down and rest
+                parameters=[PathJoinSubstitution([controller, "controller.yaml"]), shared, own],
+                on_exit=Shutdown(),
+            ),
+        ]
+    )

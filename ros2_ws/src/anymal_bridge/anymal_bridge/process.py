@@ -1,0 +1,79 @@
+"""Life of a node's process: start, spin, and a clean end on SIGINT and SIGTERM, even twice."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+
+import rclpy
+from rclpy.context import Context
+from rclpy.exceptions import ParameterException
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+
+
+class SpinThread:
+    """Executes the callbacks of one node in a thread of its own."""
+
+    def __init__(self, node: Node, context: Context | None = None) -> None:
+        self._executor = SingleThreadedExecutor(context=context)
+        self._executor.add_node(node)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"spin_{node.get_name()}")
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                self._executor.spin_once(timeout_sec=1.0)
+        except ExternalShutdownException:
+            pass
+
+    def stop(self) -> None:
+        """End the thread; no callback runs after this returns."""
+        self._stop.set()
+        self._executor.wake()
+        self._thread.join()
+        self._executor.shutdown()
+
+
+def run_node(create_node: Callable[[], Node], args: Sequence[str] | None = None) -> int:
+    """Run the node that ``create_node`` makes until a signal comes; returns the exit code.
+
+    The node must have ``close()``, called when no callback runs any more. A value that the node refuses at
+    the start ends the process with its message and code 1. So does an exception in any of its
+    threads, with a traceback: a robot must not be left with half a node.
+    """
+    stop = threading.Event()
+    failed = threading.Event()
+
+    def fail(failure: threading.ExceptHookArgs) -> None:
+        sys.excepthook(failure.exc_type, failure.exc_value, failure.exc_traceback)
+        failed.set()
+        stop.set()
+
+    threading.excepthook = fail
+    # Set before rclpy starts and never taken back: a second signal during the shutdown finds the
+    # event set already.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        try:
+            node = create_node()
+        except (ValueError, RuntimeError, OSError, ParameterException) as error:
+            print(f"cannot start: {error}", file=sys.stderr)
+            return 1
+        spin = SpinThread(node)
+        try:
+            stop.wait()
+        finally:
+            spin.stop()
+            node.close()
+            node.destroy_node()
+    finally:
+        rclpy.shutdown()
+    return 1 if failed.is_set() else 0

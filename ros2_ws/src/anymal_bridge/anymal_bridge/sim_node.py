@@ -1,0 +1,324 @@
+"""Node ``anymal_sim``: a drop-in robot, with the topics, types and QoS of the bridge to a real one.
+
+Real time: a loop of its own at 400 Hz on an absolute grid. Lockstep: simulated time that waits for
+the controller at each control boundary and else runs as fast as it can (see ``lockstep``).
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import time
+from collections import deque
+
+import numpy as np
+from rclpy.node import Node
+from rosgraph_msgs.msg import Clock
+from std_srvs.srv import Trigger
+
+from .conversions import ReadingsWriter, StateWriter, read_commands, set_stamp
+from .diagnostics import ERROR, WARN, Status, to_message
+from .fan_out import FanOut
+from .hard_contact import STEP_NS, STEP_S, HardContactSim, StartPose
+from .interface import (
+    COMMAND_TIMEOUT_S,
+    COMMANDS,
+    DIAGNOSTICS,
+    FAN_OUT_RATE_HZ,
+    READINGS,
+    STATE,
+    STATE_RATE_HZ,
+    advertise,
+    listen,
+)
+from .joint_command import CommandError, JointCommand
+from .lockstep import LockstepGate, LockstepState
+from .pacing import DeadlineGrid, Durations
+from .parameters import (
+    declare_flag,
+    declare_integer,
+    declare_number,
+    declare_text,
+    declare_topics,
+)
+from .process import run_node
+from .robot_file import load_robot_file
+from .sim_settings import SimSettings, declare_noise
+
+CATCH_UP_STEPS = (
+    4  # a late loop makes up for 10 ms; what is later is given up and lowers the real-time factor
+)
+LOCKSTEP_TIMEOUT_S = 0.5  # s of wall time, after which the state of a boundary is sent again
+FAN_OUT_CYCLES = round(STATE_RATE_HZ / FAN_OUT_RATE_HZ)
+
+
+class SimNode(Node):
+    """Declares, converts, calls, publishes. Callbacks run in the executor's thread."""
+
+    def __init__(self, **node_arguments) -> None:
+        super().__init__("anymal_sim", **node_arguments)
+        names = declare_topics(self)
+        robot_path = declare_text(self, "robot", "", "path of the robot file, config/robot/*.yaml")
+        start_pose = declare_text(self, "start_pose", "lying", "lying or standing")
+        damping = declare_number(
+            self, "damping", 5.0, 0.1, 50.0, "[N m s/rad] D of the robot without commands"
+        )
+        timeout = declare_number(
+            self, "command_timeout", COMMAND_TIMEOUT_S, 0.01, 1.0, "[s] after which the robot damps"
+        )
+        lockstep = declare_flag(
+            self, "lockstep", False, "simulated time that waits for the controller"
+        )
+        control_period = declare_number(
+            self, "control_period", 0.02, STEP_S, 1.0, "[s] of the controller, for lockstep"
+        )
+        seed = declare_integer(self, "seed", 0, 0, 2**31 - 1, "of noise and losses")
+        self._unnamed_by_index = declare_flag(
+            self,
+            "unnamed_commands_by_index",
+            False,
+            "accept commands without names, in robot order",
+        )
+        publish_tf = declare_flag(self, "publish_tf", False, "broadcast odom -> base on /tf")
+        noise = declare_noise(self)
+
+        self._robot = robot = load_robot_file(robot_path)
+        self._events: deque[JointCommand | np.ndarray | None] = deque()
+        self._settings = SimSettings(self, robot.joint_names, self._events.append)
+        self._sim = HardContactSim(
+            robot_path,
+            _start_pose(start_pose),
+            self._settings.world,
+            noise,
+            damping,
+            timeout,
+            seed,
+        )
+        self._state_writer = StateWriter(robot.joint_names, robot.foot_names)
+        self._readings_writer = ReadingsWriter(robot.joint_names)
+        self._states = advertise(self, STATE, names[STATE.key])
+        self._readings = advertise(self, READINGS, names[READINGS.key])
+        self._fan_out = FanOut(self, names, robot.joint_names, publish_tf)
+        self._diagnostics = advertise(self, DIAGNOSTICS, names[DIAGNOSTICS.key])
+        self._unconnected = ""
+        self._commands = listen(
+            self, COMMANDS, names[COMMANDS.key], self._on_commands, self._on_unconnected
+        )
+        self.create_service(Trigger, "~/reset", self._on_reset)
+
+        self._cycles = 0
+        self._skipped = 0
+        self._refused = 0
+        self._last_refusal = ""
+        self._durations = Durations(size=round(STATE_RATE_HZ))
+        self._reported_at = (time.monotonic(), self._sim.time_ns)
+        self.create_timer(1.0 / DIAGNOSTICS.rate_hz, self._on_diagnostics)
+
+        gate = LockstepGate(_whole_steps(control_period) * STEP_NS)
+        self._gate: LockstepGate | None = gate if lockstep else None
+        if lockstep:
+            self._clock_message = Clock()
+            self._clocks = self.create_publisher(Clock, "/clock", 10)
+        gc.collect()
+        gc.freeze()  # later collections need not look at what stays for good
+        self._stop = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run_lockstep if lockstep else self._run_real_time, name="robot"
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the loop; nothing is published after this returns."""
+        self._stop.set()
+        self._thread.join()
+
+    # The executor's thread.
+
+    def _on_commands(self, message) -> None:
+        try:
+            command = read_commands(message, self._robot.joint_names, self._unnamed_by_index)
+        except CommandError as error:
+            self._refused += 1
+            self._last_refusal = str(error)
+            self.get_logger().error(f"command refused: {error}", throttle_duration_sec=1.0)
+            return
+        self._events.append(command)
+        if self._gate:
+            self._gate.answer(command.stamp_ns)
+
+    def _on_unconnected(self, text: str) -> None:
+        self._unconnected = text
+        self.get_logger().error(text)
+
+    def _on_reset(self, _request, response: Trigger.Response) -> Trigger.Response:
+        self._events.append(None)
+        response.success = True
+        response.message = "the robot is put into its start pose at the next step"
+        return response
+
+    def _on_diagnostics(self) -> None:
+        now, sim_ns = time.monotonic(), self._sim.time_ns
+        before, sim_before_ns = self._reported_at
+        self._reported_at = (now, sim_ns)
+        factor = (sim_ns - sim_before_ns) * 1e-9 / (now - before)
+        p50, p99 = self._durations.percentiles()
+        loop = Status(f"{self.get_name()}: loop")
+        loop.values |= {
+            "real_time_factor": factor,
+            "step_p50_ms": p50 * 1e3,
+            "step_p99_ms": p99 * 1e3,
+            "skipped_steps": self._skipped,
+            "robot_state": self._sim.sample.robot_state.name,
+        }
+        if self._gate:
+            loop.values |= {
+                "lockstep": self._gate.state.value,
+                "missed_boundaries": self._gate.missed,
+            }
+        elif factor < 0.98:
+            loop.report(
+                WARN, f"slower than real time (factor {factor:.2f}); this machine is too busy"
+            )
+        if self._sim.sample.robot_state != 0:
+            loop.report(ERROR, "the simulation has diverged; call ~/reset")
+
+        commands = Status(f"{self.get_name()}: commands")
+        publishers = self._commands.get_publisher_count()
+        commands.values |= {
+            "age_s": self._sim.command_age(),
+            "publishers": publishers,
+            "refused": self._refused,
+            "last_refusal": self._last_refusal,
+        }
+        if self._unconnected:
+            commands.report(WARN, self._unconnected)
+        if publishers > 1:
+            commands.report(ERROR, f"{publishers} nodes publish commands, allowed 1")
+        stamp = self.get_clock().now().to_msg()
+        self._diagnostics.publish(to_message(stamp, self._robot.name, [loop, commands]))
+
+    # The loop's thread.
+
+    def _run_real_time(self) -> None:
+        grid = DeadlineGrid(STEP_S, CATCH_UP_STEPS, time.monotonic())
+        while not self._stop.is_set():
+            _sleep_until(grid.deadline())
+            begin = time.monotonic()
+            for _ in range(grid.advance(begin)):
+                self._handle_events()
+                self._step_robot()
+            self._publish(self.get_clock().now().nanoseconds)
+            self._skipped = grid.skipped
+            self._durations.add(time.monotonic() - begin)
+
+    def _run_lockstep(self) -> None:
+        gate = self._gate
+        now_ns = STEP_NS  # a stamp of 0 would mean "now" to many receivers
+        held, grid = True, None
+        while not self._stop.is_set():
+            begin = time.monotonic()
+            sent = self._publish(now_ns)
+            if gate.at_boundary(now_ns):
+                if sent:
+                    self._wait_for_answer(now_ns)
+                    held = False
+                else:
+                    gate.postpone(STEP_NS)
+            if self._handle_events():
+                held = True
+                gate.hold()
+            if held:
+                self._sim.reset()  # the noise, too, starts when the robot is let go
+            else:
+                self._step_robot()
+            self._durations.add(time.monotonic() - begin)
+            now_ns += STEP_NS
+            if gate.state is LockstepState.LOCKED:
+                grid = None
+                continue
+            grid = grid or DeadlineGrid(STEP_S, CATCH_UP_STEPS, time.monotonic())
+            _sleep_until(grid.deadline())
+            grid.advance(time.monotonic())
+
+    def _wait_for_answer(self, now_ns: int) -> None:
+        """Wait for the command to the state of ``now_ns``; send it again if it seems to be lost."""
+        gate = self._gate
+        if gate.wait(now_ns, LOCKSTEP_TIMEOUT_S):
+            return
+        self._states.publish(self._state_writer.message)
+        if not gate.wait(now_ns, LOCKSTEP_TIMEOUT_S) and not self._stop.is_set():
+            gate.give_up()
+            self.get_logger().warning(
+                f"no command for the state of {now_ns * 1e-9:.4f} s: time runs free until one "
+                f"comes "
+                f"({gate.missed} boundaries missed)"
+            )
+
+    def _handle_events(self) -> bool:
+        """Give commands, pushes and resets to the robot in their order; returns if it was reset."""
+        reset = False
+        while self._events:
+            event = self._events.popleft()
+            if isinstance(event, JointCommand):
+                self._sim.command(event)
+            elif event is None:
+                self._sim.reset()
+                reset = True
+            else:
+                self._sim.push(event)
+        return reset
+
+    def _step_robot(self) -> None:
+        self._sim.world, self._sim.faults = self._settings.world, self._settings.faults
+        self._sim.step()
+
+    def _publish(self, stamp_ns: int) -> bool:
+        """Send what belongs to this instant; returns False when a fault has swallowed it."""
+        if self._gate:
+            set_stamp(self._clock_message.clock, stamp_ns)
+            self._clocks.publish(self._clock_message)
+        self._cycles += 1
+        sample = self._sim.report()
+        if sample is None:
+            return False
+        if self._cycles % FAN_OUT_CYCLES == 0:
+            self._fan_out.publish(stamp_ns, sample)
+        # The state goes last: when the controller answers it, everything of this instant is out.
+        self._readings.publish(self._readings_writer.write(stamp_ns, sample, self._sim.obeyed))
+        self._states.publish(
+            self._state_writer.write(stamp_ns, sample, self._settings.world.friction)
+        )
+        return True
+
+
+def _sleep_until(deadline: float) -> None:
+    remaining = deadline - time.monotonic()
+    if remaining > 0.0:
+        time.sleep(remaining)
+
+
+def _start_pose(value: str) -> StartPose:
+    allowed = [pose.value for pose in StartPose]
+    if value not in allowed:
+        raise ValueError(f"parameter start_pose is {value!r}, allowed: {' or '.join(allowed)}")
+    return StartPose(value)
+
+
+def _whole_steps(period: float) -> int:
+    """Simulation steps in ``period`` [s]."""
+    steps = round(period / STEP_S)
+    if abs(steps * STEP_S - period) > 1e-9:
+        raise ValueError(
+            f"parameter control_period is {period} s, allowed: whole multiples of {STEP_S} s"
+        )
+    return steps
+
+
+def main() -> int:
+    """Run the node until SIGINT or SIGTERM."""
+    return run_node(SimNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

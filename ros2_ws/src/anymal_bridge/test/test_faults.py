@@ -1,0 +1,85 @@
+"""Faults of the simulated robot and the noise of its estimator."""
+
+import numpy as np
+import pytest
+from anymal_bridge.estimator_noise import EstimatorNoise, NoiseLevels
+from anymal_bridge.faults import CommandLink, Faults, StateLink, corrupt
+from anymal_bridge.joint_command import damping_command
+from anymal_bridge.kinematics import rotation_matrix
+from anymal_bridge.robot_sample import RobotSample, RobotState
+
+STEP = 2_500_000
+
+
+def arrivals(faults: Faults, drive_delay: float, send_every: int, steps: int):
+    """(sent, received) steps of commands sent every ``send_every`` steps."""
+    link, result = CommandLink(drive_delay, seed=1), []
+    for k in range(steps):
+        if k % send_every == 0:
+            link.send(k * STEP, damping_command(k, 1.0), faults)
+        command = link.receive(k * STEP)
+        if command:
+            result.append((command.stamp_ns, k))
+    return result
+
+
+@pytest.mark.parametrize(("delay", "steps_late"), [(0.0, 2), (0.0025, 3), (0.02, 10)])
+def test_command_arrives_exactly_after_drive_delay_and_fault(delay, steps_late):
+    """The drives' own 5 ms are two steps; also the first command and with others under way."""
+    result = arrivals(Faults(command_delay=delay), drive_delay=0.005, send_every=4, steps=40)
+    assert result[0][0] == 0
+    assert all(received - sent == steps_late for sent, received in result)
+
+
+def test_share_of_commands_is_lost():
+    # 2000 commands at 30 %: 600 +- 3 sigma, sigma = sqrt(2000 * 0.3 * 0.7) = 20.5
+    result = arrivals(Faults(command_loss=0.3), drive_delay=0.0, send_every=1, steps=2000)
+    assert 2000 - len(result) == pytest.approx(600, abs=62)
+
+
+def test_share_of_states_is_lost():
+    link = StateLink(seed=1)
+    lost = sum(link.lost(Faults(state_loss=0.3)) for _ in range(2000))
+    assert lost == pytest.approx(600, abs=62)
+    assert not any(link.lost(Faults()) for _ in range(100))
+
+
+def test_corruption_hits_what_it_names_and_nothing_else():
+    sample, clean = RobotSample(), RobotSample()
+    clean.state[:] = sample.state[:] = np.arange(37.0)
+    corrupt(sample, Faults(nan_joint=5, quaternion_wxyz=True, robot_state=RobotState.ERROR_SENSOR))
+    assert np.flatnonzero(np.isnan(sample.state)).tolist() == [13 + 5, 25 + 5]
+    # xyzw 3 4 5 6 is sent as w x y z.
+    assert sample.state[3:7].tolist() == [6.0, 3.0, 4.0, 5.0]
+    assert sample.robot_state is RobotState.ERROR_SENSOR
+    untouched = [i for i in range(37) if i not in (18, 30, 3, 4, 5, 6)]
+    np.testing.assert_array_equal(sample.state[untouched], clean.state[untouched])
+
+
+def test_no_fault_changes_nothing():
+    sample = RobotSample()
+    sample.state[:] = np.arange(37.0)
+    corrupt(sample, Faults())
+    np.testing.assert_array_equal(sample.state, np.arange(37.0))
+
+
+def test_noise_has_its_standard_deviations_and_its_seed():
+    levels = NoiseLevels(0.05, 0.1, 0.2, 0.01, 1.5)
+    noise, again = EstimatorNoise(levels, seed=3), EstimatorNoise(levels, seed=3)
+    truth = RobotSample()
+    truth.state[3:7] = np.array([0.1, -0.2, 0.3, 0.9]) / np.sqrt(0.95)
+    rows = []
+    for _ in range(4000):
+        sample, twin = RobotSample(), RobotSample()
+        sample.copy_from(truth)
+        twin.copy_from(truth)
+        noise.add(sample)
+        again.add(twin)
+        np.testing.assert_array_equal(sample.state, twin.state)
+        turn = rotation_matrix(truth.state[3:7]).T @ rotation_matrix(sample.state[3:7])
+        rows.append([turn[2, 1], turn[0, 2], turn[1, 0], *sample.state[7:]])
+    # Sample deviation of 4000 draws: relative error 1 / sqrt(8000) = 1.1 %; 5 sigma.
+    expected = [0.05] * 3 + [0.1] * 3 + [0.2] * 3 + [0.01] * 12 + [1.5] * 12
+    np.testing.assert_allclose(np.std(rows, axis=0), expected, rtol=0.056)
+    np.testing.assert_array_equal(sample.state[0:3], 0.0)
+    assert np.linalg.norm(sample.state[3:7]) == pytest.approx(1.0)

@@ -1,0 +1,257 @@
+"""The simulated robot without ROS: drives, timeout, contacts and disturbances, against equations."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from anymal_bridge.estimator_noise import NoiseLevels
+from anymal_bridge.faults import Faults
+from anymal_bridge.joint_command import JointCommand, Mode
+from anymal_bridge.kinematics import rotation_matrix
+from anymal_bridge.robot_file import load_robot_file
+from anymal_bridge.robot_sample import FootContact, RobotState
+
+hard_contact = pytest.importorskip("anymal_bridge.hard_contact", reason="needs Warp")
+from anymal_bridge.hard_contact import STEP_S, HardContactSim, StartPose, World  # noqa: E402
+
+ROBOT_PATH = Path(__file__).parents[4] / "config" / "robot" / "anymal_d.yaml"
+ROBOT = load_robot_file(ROBOT_PATH)
+GRAVITY = 9.81
+
+
+def make_sim(start_pose=StartPose.STANDING, world=World(), noise=NoiseLevels()) -> HardContactSim:
+    return HardContactSim(
+        ROBOT_PATH, start_pose, world, noise, damping=5.0, command_timeout=0.1, seed=0
+    )
+
+
+@pytest.fixture(scope="module")
+def shared_sim() -> HardContactSim:
+    return make_sim()
+
+
+@pytest.fixture
+def sim(shared_sim) -> HardContactSim:
+    """A standing robot at rest, nominal world, no faults."""
+    shared_sim.world, shared_sim.faults = World(), Faults()
+    shared_sim.reset()
+    return shared_sim
+
+
+def hold(sim, position=None, kp=ROBOT.kp, kd=ROBOT.kd, **changes) -> JointCommand:
+    zero, one = np.zeros(12), np.ones(12)
+    position = ROBOT.default_pose if position is None else position
+    command = JointCommand(sim.time_ns, Mode.PID_GAINS, position, zero, zero, kp * one, kd * one)
+    return replace(command, **changes)
+
+
+def run(sim, seconds: float, command=None, each=lambda: None) -> None:
+    """Step with a command every 20 ms; ``each`` is called after each step."""
+    for k in range(round(seconds / STEP_S)):
+        if command is not None and k % 8 == 0:
+            sim.command(command)
+        sim.step()
+        each()
+
+
+def throw_into_air(sim, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Joints at random, 3 m above ground; returns joint position and velocity."""
+    random = np.random.default_rng(seed)
+    state = sim._state_out_view[0]
+    state[2] = 3.0
+    state[13:25] = ROBOT.default_pose + random.uniform(-0.2, 0.2, 12)
+    state[25:37] = random.uniform(-3.0, 3.0, 12)
+    return state[13:25].astype(float), state[25:37].astype(float)
+
+
+@pytest.mark.physics
+@pytest.mark.parametrize("seed", range(6))
+def test_drives_obey_mode_13_joint_by_joint(sim, seed):
+    """torque = P (q* - q) + D (v* - v) + tau with every number different for every joint."""
+    random = np.random.default_rng(100 + seed)
+    q, v = throw_into_air(sim, seed)
+    kp = random.uniform(20, 120, 12) if seed % 2 else np.full(12, 85.0)
+    kd = random.uniform(0.1, 3.0, 12)
+    if seed >= 4:
+        kp[:] = 0.0  # torque control
+    target, v_target = q + random.uniform(-0.2, 0.2, 12), random.uniform(-2, 2, 12)
+    tau = random.uniform(-15, 15, 12)
+    sim.command(hold(sim, target, kp, kd, velocity=v_target, torque=tau))
+    # The drives' own delay is two steps; the robot is put back to its state for the third.
+    sim.step(), sim.step()
+    throw_into_air(sim, seed)
+    sim.step()
+    # The step evaluates the law at its middle, with the velocity of its start.
+    middle = q + 0.5 * STEP_S * v
+    expected = kp * (target - middle) + kd * (v_target - v) + tau
+    assert np.abs(expected).max() < 0.7 * ROBOT.torque_limit  # the rounded clamp has no part
+    np.testing.assert_allclose(sim.sample.joint_torque, expected, atol=2e-3)
+
+
+@pytest.mark.parametrize(("mode", "kd"), [(Mode.FREEZE, 5.0), (Mode.DISABLE, 0.0)])
+@pytest.mark.physics
+def test_freeze_brakes_and_disable_is_limp(sim, mode, kd):
+    sim.command(hold(sim, mode=mode))
+    sim.step(), sim.step()
+    _, v = throw_into_air(sim, 1)
+    sim.step()
+    np.testing.assert_allclose(sim.sample.joint_torque, -kd * v, atol=1e-4)
+
+
+def test_drives_obey_after_their_delay(sim):
+    """5 ms are two steps: the third step after the command is the first that feels it."""
+    torques = []
+    sim.command(hold(sim, ROBOT.default_pose + 0.2))
+    for _ in range(4):
+        sim.step()
+        torques.append(sim.sample.joint_torque.max())
+    assert max(torques[:2]) < 5.0 < 10.0 < min(torques[2:])
+
+
+def test_robot_damps_without_commands(sim):
+    sim.command(hold(sim))
+    obeyed = []
+    run(sim, 0.15, each=lambda: obeyed.append(float(sim.obeyed.kp[0])))
+    # Received by the drives in step 2, so that 0.1 s are over after 40 more.
+    assert obeyed == [0.0] * 2 + [ROBOT.kp] * 41 + [0.0] * 17
+    assert (sim.obeyed.kd == 5.0).all()
+    assert sim.command_age() == pytest.approx(0.145)
+    sim.command(hold(sim))
+    run(sim, 0.01)
+    assert sim.obeyed.kp[0] == ROBOT.kp  # the robot's own timeout does not latch
+
+
+@pytest.mark.physics
+def test_standing_robot_stands(sim):
+    forces = []
+    run(sim, 2.0, hold(sim), each=lambda: forces.append(sim.sample.foot_force.sum(axis=0)))
+    assert sim.sample.foot_contact == [FootContact.CLOSED] * 4
+    np.testing.assert_allclose(sim.sample.foot_position[:, 2], 0.0, atol=1e-3)
+    assert sim.sample.state[2] == pytest.approx(ROBOT.stand_height, abs=0.06)
+    # Force of the ground on the feet is the weight (57.03 kg, ANYmal D).
+    weight = 57.03 * GRAVITY
+    np.testing.assert_allclose(np.mean(forces[-100:], axis=0), [0, 0, weight], atol=0.01 * weight)
+
+
+@pytest.mark.physics
+def test_payload_is_carried_by_the_feet(sim):
+    def ground_force():
+        forces = []
+        run(sim, 0.25, hold(sim), each=lambda: forces.append(sim.sample.foot_force[:, 2].sum()))
+        return np.mean(forces)
+
+    run(sim, 2.0, hold(sim))
+    before = ground_force()
+    sim.world = World(payload=8.0)
+    run(sim, 2.0, hold(sim))
+    assert ground_force() - before == pytest.approx(8.0 * GRAVITY, rel=0.05)
+
+
+@pytest.mark.physics
+def test_sliding_robot_slows_down_by_friction(sim):
+    """Coulomb: v(t) = v0 - mu g t, and the feet are told to be slipping."""
+    friction = 0.1
+    sim.world = World(friction=friction)
+    run(sim, 1.0, hold(sim, kp=400.0, kd=10.0))
+    sim.push(np.array([0.0, 1.0, 0.0]))
+    run(sim, 0.3, hold(sim, kp=400.0, kd=10.0))
+    state = sim.sample.state
+    velocity = (rotation_matrix(state[3:7]) @ state[7:10])[1]
+    assert velocity == pytest.approx(1.0 - friction * GRAVITY * 0.3, rel=0.1)
+    assert FootContact.SLIPPING in sim.sample.foot_contact
+
+
+def test_feet_are_where_the_physics_has_them(sim):
+    """Our kinematics against the height that the simulator computes, in free fall and turning."""
+    state = sim._state_out_view[0]
+    state[2] = 1.5
+    state[3:7] = np.array([0.2, -0.3, 0.1, 0.9]) / np.sqrt(0.95)
+    state[10:13] = 0.5, -1.0, 2.0
+    for _ in range(20):
+        sim.step()
+        heights = sim._sensors_view[0, :, 3]
+        # The simulator's height is first order at the end of the step: v^2 dt^2 / 2r < 1e-4 m.
+        np.testing.assert_allclose(sim.sample.foot_position[:, 2], heights, atol=1e-4)
+    assert sim.sample.foot_contact == [FootContact.OPEN] * 4
+    assert not sim.sample.foot_force.any()
+
+
+def test_push_is_in_world_axes(sim):
+    state = sim._state_out_view[0]
+    state[3:7] = np.array([0.2, -0.3, 0.1, 0.9]) / np.sqrt(0.95)
+    push = np.array([0.5, -0.25, 0.1])
+    sim.push(push)
+    turned = rotation_matrix(sim.sample.state[3:7]) @ sim.sample.state[7:10]
+    np.testing.assert_allclose(turned, push, atol=1e-6)
+
+
+def test_joint_acceleration_is_the_change_of_velocity(sim):
+    before = sim.sample.state[25:37].copy()
+    run(sim, STEP_S)
+    change = (sim.sample.state[25:37] - before) / STEP_S
+    np.testing.assert_array_equal(sim.sample.joint_acceleration, change)
+
+
+@pytest.mark.parametrize("field", ["kp_scale", "kd_scale", "motor_strength"])
+@pytest.mark.physics
+def test_gain_errors_scale_the_torque(sim, field):
+    def torque(world):
+        sim.reset()
+        sim.world = world
+        kp = 0.0 if field == "kd_scale" else ROBOT.kp
+        sim.command(hold(sim, ROBOT.default_pose + 0.2, kp=kp, kd=3.0))
+        sim.step(), sim.step()
+        state = sim._state_out_view[0]
+        state[2], state[13:25] = 3.0, ROBOT.default_pose
+        state[25:37] = 1.0 if field == "kd_scale" else 0.0
+        sim.step()
+        return sim.sample.joint_torque.copy()
+
+    nominal, changed = torque(World()), torque(World(**{field: 0.8}))
+    np.testing.assert_allclose(changed, 0.8 * nominal, rtol=1e-3)
+    assert np.abs(nominal).min() > 2.0
+
+
+def test_diverged_simulation_stops_in_error_until_reset(sim):
+    run(sim, 0.1, hold(sim))
+    sim._state_out_view[0, 30] = 1e30  # rad/s
+    run(sim, 0.02)
+    assert sim.sample.robot_state is RobotState.ERROR_UNKNOWN
+    assert sim.report().robot_state is RobotState.ERROR_UNKNOWN
+    assert np.isfinite(sim.sample.state).all()
+    sim.reset()
+    run(sim, 0.1, hold(sim))
+    assert sim.sample.robot_state is RobotState.OK
+    assert sim.sample.foot_contact == [FootContact.CLOSED] * 4
+
+
+def test_equal_commands_give_equal_robots_bit_for_bit(sim):
+    """Also after a reset, with noise, loss and delay: nothing depends on the clock of the host."""
+
+    def trajectory(sim):
+        sim.reset()
+        sim.faults = Faults(command_delay=0.01, command_loss=0.2, state_loss=0.1)
+        rows, random = [], np.random.default_rng(5)
+        for _ in range(50):
+            sim.command(hold(sim, ROBOT.default_pose + random.uniform(-0.1, 0.1, 12)))
+            for _ in range(8):
+                sim.step()
+                report = sim.report()
+                rows.append(np.full(37, -1.0) if report is None else report.state.copy())
+        return np.array(rows)
+
+    noisy = make_sim(noise=NoiseLevels(0.01, 0.1, 0.1, 0.01, 0.5))
+    first, again = trajectory(noisy), trajectory(noisy)
+    other = trajectory(make_sim(noise=NoiseLevels(0.01, 0.1, 0.1, 0.01, 0.5)))
+    assert first.tobytes() == again.tobytes() == other.tobytes()
+    assert (first == -1.0).all(axis=1).any()  # the loss took part
+
+
+def test_reset_leaves_time_running(sim):
+    run(sim, 0.1, hold(sim))
+    before = sim.time_ns
+    sim.reset()
+    assert sim.time_ns == before
+    assert sim.command_age() == np.inf
+    np.testing.assert_array_equal(sim.sample.state[13:25], ROBOT.default_pose.astype(np.float32))

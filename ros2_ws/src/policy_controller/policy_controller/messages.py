@@ -1,0 +1,168 @@
+"""ROS messages to and from the controller's types. Pure functions; message types, but no rclpy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from anymal_msgs.msg import AnymalState, Contact
+from builtin_interfaces.msg import Time
+from footlight_msgs.msg import ControllerStatus
+from geometry_msgs.msg import Twist, TwistStamped
+from series_elastic_actuator_msgs.msg import SeActuatorCommand, SeActuatorCommands
+
+from policy_controller.controller import TickResult
+from policy_controller.state import (
+    FOOT_NAMES,
+    JOINT_NAMES,
+    JointCommand,
+    RobotState,
+    VelocityCommand,
+)
+
+BASE_FRAMES = ("base", "base_link", "")
+"""Frames in which velocities may be given; the empty one means the base."""
+
+
+class MessageError(ValueError):
+    """A message cannot be used; says what was found and what is allowed."""
+
+
+def to_nanoseconds(stamp: Time) -> int:
+    """A ROS time in ns."""
+    return stamp.sec * 1_000_000_000 + stamp.nanosec
+
+
+def to_time(nanoseconds: int) -> Time:
+    """The inverse of to_nanoseconds."""
+    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+    return Time(sec=seconds, nanosec=rest)
+
+
+class StateReader:
+    """AnymalState to RobotState; remembers where the joints were, since that hardly ever
+    changes."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._order: list[int] = []
+
+    def read(self, message: AnymalState, received_ns: int) -> RobotState:
+        """The state in the canonical joint order, whatever the order in the message.
+
+        Joints are found by name and others are ignored. NaN is passed on: the safety filter names
+        it.
+        received_ns: time of reception in the control clock.
+        Raises MessageError if a joint is missing or named twice, if an array has not the length of
+        `name`, or if the twist is not in the base frame.
+        """
+        if message.twist.header.frame_id not in BASE_FRAMES:
+            raise MessageError(
+                f"twist of AnymalState: found frame {message.twist.header.frame_id!r}, allowed: "
+                f"{BASE_FRAMES}; publish it in the base frame"
+            )
+        joints = message.joints
+        self._find_joints(list(joints.name))
+        pose = message.pose.pose
+        p, q = pose.position, pose.orientation
+        v, w = message.twist.twist.linear, message.twist.twist.angular
+        return RobotState(
+            stamp_ns=to_nanoseconds(message.header.stamp),
+            base_position=np.array((p.x, p.y, p.z)),
+            base_orientation=np.array((q.x, q.y, q.z, q.w)),
+            base_linear_velocity=np.array((v.x, v.y, v.z)),
+            base_angular_velocity=np.array((w.x, w.y, w.z)),
+            joint_position=self._reorder("position", joints.position),
+            joint_velocity=self._reorder("velocity", joints.velocity),
+            joint_torque=self._reorder("effort", joints.effort),
+            robot_ok=message.state,
+            foot_contact=_read_contacts(message.contacts),
+            received_ns=received_ns,
+        )
+
+    def _find_joints(self, names: list[str]) -> None:
+        if names == self._names:
+            return
+        for joint in JOINT_NAMES:
+            count = names.count(joint)
+            if count != 1:
+                raise MessageError(
+                    f"joints of AnymalState: found {joint} {count} times, allowed: once; "
+                    "check the joint names of the publisher"
+                )
+        self._names, self._order = names, [names.index(joint) for joint in JOINT_NAMES]
+
+    def _reorder(self, field: str, values: Sequence[float]) -> np.ndarray:
+        if len(values) != len(self._names):
+            raise MessageError(
+                f"joints.{field} of AnymalState: found {len(values)} values, allowed: "
+                f"{len(self._names)}, one per name; the publisher must fill it"
+            )
+        return np.asarray(values, dtype=np.float64)[self._order]
+
+
+def _read_contacts(contacts: Sequence[Contact]) -> np.ndarray:
+    loaded = {c.name for c in contacts if c.state != Contact.STATE_OPEN}
+    return np.array([name in loaded for name in FOOT_NAMES])
+
+
+def read_twist_stamped(message: TwistStamped, received_ns: int, ros_now_ns: int) -> VelocityCommand:
+    """TwistStamped to VelocityCommand; the zero stamp means now.
+
+    received_ns: time of reception in the control clock. ros_now_ns: the same moment in ROS time. A
+    command that was under way for some time is as old as its stamp says, never younger.
+    Raises MessageError if it is not in the base frame.
+    """
+    frame, stamp_ns = message.header.frame_id, to_nanoseconds(message.header.stamp)
+    if frame not in BASE_FRAMES:
+        raise MessageError(
+            f"velocity command: found frame {frame!r}, allowed: {BASE_FRAMES}; "
+            "send it in the base frame"
+        )
+    delay_ns = max(0, ros_now_ns - stamp_ns) if stamp_ns else 0
+    return read_twist(message.twist, received_ns - delay_ns)
+
+
+def read_twist(message: Twist, stamp_ns: int) -> VelocityCommand:
+    """Twist to VelocityCommand. stamp_ns: control clock."""
+    return VelocityCommand(message.linear.x, message.linear.y, message.angular.z, stamp_ns)
+
+
+class CommandWriter:
+    """JointCommand to one SeActuatorCommands message that is reused at every tick."""
+
+    def __init__(self) -> None:
+        mode = SeActuatorCommand.MODE_JOINT_POSITION_VELOCITY_TORQUE_PID_GAINS
+        self.message = SeActuatorCommands(
+            commands=[SeActuatorCommand(name=name, mode=mode) for name in JOINT_NAMES]
+        )
+
+    def write(self, command: JointCommand, state_stamp_ns: int) -> SeActuatorCommands:
+        """The message for a command that answers the state of this stamp; overwritten by the
+        next."""
+        stamp = to_time(state_stamp_ns)
+        rows = np.stack(
+            (command.position, command.velocity, command.torque, command.kp, command.kd), axis=1
+        ).tolist()
+        for drive, (position, velocity, torque, kp, kd) in zip(
+            self.message.commands, rows, strict=True
+        ):
+            drive.header.stamp = stamp
+            drive.position = position
+            drive.velocity = velocity
+            drive.joint_torque = torque
+            drive.pid_gains_p = kp
+            drive.pid_gains_d = kd
+        return self.message
+
+
+def write_status(message: ControllerStatus, result: TickResult) -> None:
+    """Fill in what the control step knows; the caller adds the loop's numbers."""
+    message.motion_state = int(result.motion)
+    message.reasons = list(result.reasons)
+    message.detail = result.detail
+    message.command.x, message.command.y, message.command.z = result.velocity_command.tolist()
+    message.action = result.action.astype(np.float32)
+    message.state_age = result.state_age if math.isfinite(result.state_age) else -1.0
+    message.command_age = result.command_age if math.isfinite(result.command_age) else -1.0

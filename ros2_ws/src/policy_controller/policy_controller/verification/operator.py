@@ -1,0 +1,85 @@
+"""Operator: what a person with a gamepad would do, over the same services and the same topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from footlight_msgs.srv import SetMotionState
+from geometry_msgs.msg import TwistStamped
+from lifecycle_msgs.msg import State, Transition
+from lifecycle_msgs.srv import ChangeState, GetState
+from rclpy.client import Client
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.task import Future
+
+from policy_controller.verification.recorder import Topics
+from policy_controller.verification.scenario import MOTION_STATES
+
+_TRANSITIONS = {
+    "configure": Transition.TRANSITION_CONFIGURE,
+    "activate": Transition.TRANSITION_ACTIVATE,
+}
+
+
+class OperatorError(RuntimeError):
+    """The controller did not do what it was asked."""
+
+
+class Operator:
+    """Calls the services of the controller and sends velocity commands.
+
+    `wait(condition, timeout, what)` runs the node until the condition holds; it is the caller's, so
+    that recording and watching go on while a service is waited for. It raises when `timeout` [s] is
+    over.
+    """
+
+    def __init__(
+        self, node: Node, topics: Topics, wait: Callable[[Callable[[], bool], float, str], None]
+    ) -> None:
+        name = topics.controller
+        self._wait = wait
+        self._change_state = node.create_client(ChangeState, f"{name}/change_state")
+        self._get_state = node.create_client(GetState, f"{name}/get_state")
+        self._set_motion_state = node.create_client(SetMotionState, f"{name}/set_motion_state")
+        self._commands = node.create_publisher(
+            TwistStamped,
+            f"{name}/cmd_vel",
+            QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE),
+        )
+
+    def bring_up(self, timeout: float) -> None:
+        """Configure and activate the controller. Raises OperatorError if it refuses."""
+        for name, transition in _TRANSITIONS.items():
+            request = ChangeState.Request(transition=Transition(id=transition))
+            if not self._call(self._change_state, request, timeout).success:
+                raise OperatorError(f"the controller refused to {name}; its log says why")
+        state = self._call(self._get_state, GetState.Request(), timeout).current_state
+        if state.id != State.PRIMARY_STATE_ACTIVE:
+            raise OperatorError(
+                f"the controller is '{state.label}' after activation, need 'active'"
+            )
+
+    def request_motion_state(self, name: str, timeout: float) -> None:
+        """Ask for a motion state by its name in MOTION_STATES. Raises OperatorError with the
+        controller's own words."""
+        request = SetMotionState.Request(motion_state=MOTION_STATES.index(name))
+        response = self._call(self._set_motion_state, request, timeout)
+        if not response.success:
+            raise OperatorError(
+                f"the controller refused motion state {name.upper()}: {response.message}"
+            )
+
+    def command(self, velocity: tuple[float, float, float]) -> None:
+        """Send one velocity command: x, y [m/s], yaw rate [rad/s], base frame. The zero stamp means
+        now."""
+        message = TwistStamped()
+        message.header.frame_id = "base"
+        message.twist.linear.x, message.twist.linear.y, message.twist.angular.z = velocity
+        self._commands.publish(message)
+
+    def _call(self, client: Client, request: object, timeout: float) -> object:
+        self._wait(client.service_is_ready, timeout, f"service {client.srv_name}")
+        future: Future = client.call_async(request)
+        self._wait(future.done, timeout, f"an answer of service {client.srv_name}")
+        return future.result()

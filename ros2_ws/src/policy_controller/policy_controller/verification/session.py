@@ -1,0 +1,126 @@
+"""Session: everything one run needs, started and taken down again: a ROS domain of its own, the
+nodes, the runner."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import rclpy
+from domain_coordinator import domain_id
+from rclpy.signals import SignalHandlerOptions
+
+from policy_controller.bundle import PolicyBundle
+from policy_controller.state import FOOT_NAMES, JOINT_NAMES
+from policy_controller.verification.processes import NodeCommand, NodeProcesses
+from policy_controller.verification.recorder import Topics
+from policy_controller.verification.recording import Failure, Recording
+from policy_controller.verification.runner import RunFailedError, Runner, RunWatcher
+from policy_controller.verification.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is run against what."""
+
+    bundle_path: Path
+    bundle: PolicyBundle
+    robot_path: Path
+    scenario: Scenario
+    lockstep: bool  # simulated time that waits for the controller, instead of real time
+    seed: int
+
+    @property
+    def topics(self) -> Topics:
+        """In lockstep the joint commands go through the operator; see relay.py."""
+        if self.lockstep:
+            return Topics(joint_commands="/footlight_operator/joint_commands")
+        return Topics()
+
+    def nodes(self) -> tuple[NodeCommand, ...]:
+        """Command lines of the robot and of the controller."""
+        shared = {"robot": self.robot_path.resolve(), "lockstep": str(self.lockstep).lower()}
+        robot = shared | {"control_period": self.bundle.control_period, "seed": self.seed}
+        controller = shared | {
+            "bundle": self.bundle_path.resolve(),
+            "command_topic": self.topics.joint_commands,
+        }
+        return (
+            NodeCommand("robot", _python_node("anymal_bridge.sim_node", robot)),
+            NodeCommand("controller", _python_node("policy_controller.node", controller)),
+        )
+
+
+class Watcher(RunWatcher, Protocol):
+    """Who is told how the session goes on."""
+
+    def on_stage(self, text: str) -> None:
+        """A new stage has begun: starting, reading, ..."""
+
+    def on_progress(self, share: float) -> None:
+        """Share of the present stage that is done."""
+
+
+def record_run(
+    setup: Setup, log_directory: Path, watcher: Watcher
+) -> tuple[Recording, Failure | None]:
+    """Start the nodes, run the scenario, stop the nodes, return what was recorded.
+
+    Raises RunFailedError, OperatorError or NodeDiedError if the run could not begin; what goes
+    wrong later is the Failure.
+    """
+    with _own_domain(), NodeProcesses(setup.nodes(), log_directory, os.environ) as processes:
+        rclpy.init(
+            signal_handler_options=SignalHandlerOptions.NO
+        )  # Ctrl-C stays a KeyboardInterrupt
+        nodes = [rclpy.create_node(f"footlight_{role}") for role in ("operator", "recorder")]
+        runner = Runner(*nodes, setup.topics, setup.scenario, processes, watcher)
+        try:
+            watcher.on_stage("Starting the robot and the controller")
+            runner.bring_up()
+            if runner.bundle != setup.bundle.sha256:
+                raise RunFailedError(
+                    f"the controller runs bundle {runner.bundle[:12]}, {setup.bundle_path} is "
+                    f"{setup.bundle.sha256[:12]}; do not change it while it runs"
+                )
+            watcher.on_stage("Running the scenario")
+            outcome = runner.run()
+        finally:
+            runner.close()
+            for node in nodes:
+                node.destroy_node()
+            rclpy.shutdown()
+    watcher.on_stage("Reading the recording")
+    recording = outcome.recorder.decode(
+        JOINT_NAMES, FOOT_NAMES, setup.bundle.control_period, outcome.marks, watcher.on_progress
+    )
+    return recording, outcome.failure
+
+
+@contextmanager
+def _own_domain() -> Iterator[None]:
+    """A ROS domain of its own, invisible from other computers, for this process and its children.
+
+    The number is drawn at random, because people use the first ones by hand.
+    """
+    reserved = domain_id(lambda: random.randint(1, 100))
+    domain = reserved.__enter__()  # no `with`: it would swallow every OSError from inside the block
+    before = dict(os.environ)
+    os.environ |= {"ROS_DOMAIN_ID": str(domain), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ |= before
+        reserved.__exit__(None, None, None)
+
+
+def _python_node(module: str, parameters: dict[str, object]) -> tuple[str, ...]:
+    options = [part for name, value in parameters.items() for part in ("-p", f"{name}:={value}")]
+    return (sys.executable, "-m", module, "--ros-args", *options)

@@ -1,0 +1,276 @@
+"""Robot file, tiny ONNX policies and bundles for the tests; all numbers from fixed seeds."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import yaml
+from onnx import TensorProto, helper, numpy_helper
+
+from policy_controller import bundle as contract
+from policy_controller.controller import PolicyController, TickResult
+from policy_controller.motion import MotionState
+from policy_controller.observation import STANDARD_OBSERVATION, ObservationBuilder
+from policy_controller.policy import OnnxPolicy
+from policy_controller.robot import RobotDescription, load_robot_description
+from policy_controller.sample import LoopHealth
+from policy_controller.state import FOOT_NAMES, JOINT_NAMES, RobotState, VelocityCommand
+
+sys.path.insert(0, str(Path(__file__).parent))  # for lockstep_robot
+
+DEFAULT_POSE = (0.0, 0.4, -0.8, 0.0, 0.4, -0.8, 0.0, -0.4, 0.8, 0.0, -0.4, 0.8)
+LYING_POSE = (-0.05, 1.57, -2.75, 0.05, 1.57, -2.75, -0.05, -1.57, 2.75, 0.05, -1.57, 2.75)
+LOWER = (-0.7, -2.0, -2.8) * 4
+UPPER = (0.7, 2.0, 2.8) * 4
+
+
+def build_onnx(
+    gain: float = 0.05,
+    inputs: int = 50,
+    outputs: int = 12,
+    batch: str | int = "batch",
+    nan_above_speed: float | None = None,
+) -> bytes:
+    """action = tanh(gain * W observation), W from a fixed seed.
+
+    nan_above_speed: if given, log(nan_above_speed - observation[0]) * 0 is added: 0 while the
+    forward speed is below, NaN above.
+    """
+    weights = np.random.default_rng(5).normal(0.0, gain, (inputs, outputs)).astype(np.float32)
+    initializers = [numpy_helper.from_array(weights, "weights")]
+    nodes = [helper.make_node("MatMul", ["observation", "weights"], ["linear"])]
+    if nan_above_speed is None:
+        nodes.append(helper.make_node("Tanh", ["linear"], ["action"]))
+    else:
+        pick = np.zeros((inputs, outputs), dtype=np.float32)
+        pick[0] = 1.0
+        initializers += [
+            numpy_helper.from_array(pick, "pick"),
+            numpy_helper.from_array(np.float32(nan_above_speed), "speed"),
+            numpy_helper.from_array(np.float32(0.0), "zero"),
+        ]
+        nodes += [
+            helper.make_node("Tanh", ["linear"], ["squashed"]),
+            helper.make_node("MatMul", ["observation", "pick"], ["forward"]),
+            helper.make_node("Sub", ["speed", "forward"], ["below"]),
+            helper.make_node("Log", ["below"], ["logarithm"]),
+            helper.make_node("Mul", ["logarithm", "zero"], ["poison"]),
+            helper.make_node("Add", ["squashed", "poison"], ["action"]),
+        ]
+    graph = helper.make_graph(
+        nodes,
+        "policy",
+        [helper.make_tensor_value_info("observation", TensorProto.FLOAT, [batch, inputs])],
+        [helper.make_tensor_value_info("action", TensorProto.FLOAT, [batch, outputs])],
+        initializers,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    return model.SerializeToString()
+
+
+def build_golden(onnx_model: bytes, clock, rows: int = 10) -> bytes:
+    """Golden data with asymmetric states, moderate enough for any policy of build_onnx."""
+    rng = np.random.default_rng(7)
+    state = rng.normal(0.0, 0.2, (rows, 37))
+    state[:, 3:7] = rng.normal(0.0, 0.1, (rows, 4)) + (0.0, 0.0, 0.0, 1.0)
+    state[:, 3:7] /= np.linalg.norm(state[:, 3:7], axis=1, keepdims=True)
+    state[:, 13:25] += DEFAULT_POSE
+    command = rng.uniform(-0.5, 0.5, (rows, 3))
+    command[3] = 0.0
+    phase = rng.uniform(0.0, 6.28, rows)
+    previous_action = rng.uniform(-1.0, 1.0, (rows, 12))
+    builder = ObservationBuilder(STANDARD_OBSERVATION, DEFAULT_POSE)
+    policy = OnnxPolicy(onnx_model, 50, 12, warm_up=0)
+    observation, action = [], []
+    for row in range(rows):
+        observation.append(
+            builder.build(
+                RobotState.from_packed(state[row]),
+                command[row],
+                clock.signal(phase[row], command[row]),
+                previous_action[row],
+            ).copy()
+        )
+        action.append(policy(observation[-1]))
+    return contract.encode_golden(
+        contract.Golden(
+            state, command, phase, previous_action, np.array(observation), np.array(action)
+        )
+    )
+
+
+@pytest.fixture
+def make_onnx() -> Callable[..., bytes]:
+    """The function build_onnx."""
+    return build_onnx
+
+
+@pytest.fixture
+def robot_file(tmp_path: Path) -> Path:
+    """A robot file with a URDF beside it."""
+    (tmp_path / "robot.urdf").write_text("<robot name='anymal_d'/>\n")
+    path = tmp_path / "robot.yaml"
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "name": "anymal_d",
+                "urdf": "robot.urdf",
+                "joint_names": list(JOINT_NAMES),
+                "foot_names": list(FOOT_NAMES),
+                "default_pose": list(DEFAULT_POSE),
+                "lying_pose": list(LYING_POSE),
+                "position_lower": list(LOWER),
+                "position_upper": list(UPPER),
+                "velocity_limit": 8.5,
+                "torque_limit": 80.0,
+                "kp": 85.0,
+                "kd": 0.6,
+            }
+        )
+    )
+    return path
+
+
+@pytest.fixture
+def robot(robot_file: Path) -> RobotDescription:
+    """The robot of robot_file."""
+    return load_robot_description(robot_file)
+
+
+@pytest.fixture
+def make_bundle(robot: RobotDescription) -> Callable[..., contract.PolicyBundle]:
+    """make_bundle(onnx_model=..., field=value, ...) -> PolicyBundle that fits `robot`."""
+
+    def make(onnx_model: bytes | None = None, **changes) -> contract.PolicyBundle:
+        bundle = contract.PolicyBundle(
+            robot=contract.RobotIdentity(robot.name, robot.urdf_sha256),
+            joint_names=JOINT_NAMES,
+            default_pose=DEFAULT_POSE,
+            action=contract.ActionScaling(scale=0.5, clip=1.0, applied_by="controller"),
+            gains=contract.Gains(kp=(85.0,) * 12, kd=(0.6,) * 12),
+            control_period=0.02,
+            observation=STANDARD_OBSERVATION,
+            gait=contract.GaitSettings(frequency=1.75, stand_command_threshold=0.1),
+            command=contract.CommandRange((-1.0, -0.5, -1.0), (1.0, 0.5, 1.0)),
+            limits=contract.JointLimits(LOWER, UPPER, velocity=8.5, torque=80.0),
+            training=contract.TrainingRecord(
+                config_sha256=hashlib.sha256(b"config").hexdigest(),
+                git_commit="0" * 40,
+                software_version="0.1.0",
+                seed=1,
+                samples=1000,
+            ),
+            onnx=onnx_model or build_onnx(),
+            golden_npz=b"",
+        )
+        bundle = replace(bundle, golden_npz=build_golden(bundle.onnx, bundle.clock))
+        return replace(bundle, **changes)
+
+    return make
+
+
+class Rig:
+    """A controller with a robot whose joints go half of the way to the target at every tick.
+
+    There is no physics in it: it shows what the controller commands, not how a robot moves.
+    """
+
+    PERIOD_NS = 20_000_000
+
+    def __init__(self, controller: PolicyController):
+        self.controller = controller
+        self.now_ns = 1_000_000_000
+        self.position = np.array(LYING_POSE)
+        self.velocity = np.zeros(12)
+        self.command: VelocityCommand | None = None
+        self.results: list[TickResult] = []
+
+    def state(self, **changes) -> RobotState:
+        """Upright, at rest, feet on the ground, 2 ms old at the coming tick."""
+        fresh = RobotState(
+            stamp_ns=self.now_ns + self.PERIOD_NS - 2_000_000,
+            base_position=np.array((0.0, 0.0, 0.5)),
+            base_orientation=np.array((0.0, 0.0, 0.0, 1.0)),
+            base_linear_velocity=np.zeros(3),
+            base_angular_velocity=np.zeros(3),
+            joint_position=self.position.copy(),
+            joint_velocity=self.velocity.copy(),
+            joint_torque=np.zeros(12),
+            robot_ok=0,
+            foot_contact=np.ones(4, dtype=bool),
+        )
+        return replace(fresh, **changes)
+
+    def give(self, vx: float, vy: float = 0.0, yaw_rate: float = 0.0) -> None:
+        """A velocity command as new as the coming tick."""
+        self.command = VelocityCommand(vx, vy, yaw_rate, self.now_ns + self.PERIOD_NS)
+
+    def tick(
+        self,
+        state: RobotState | None = None,
+        health: LoopHealth | None = None,
+        step_ns: int = PERIOD_NS,
+    ) -> TickResult:
+        """One control period later; a healthy state if none is given."""
+        state = state or self.state()
+        self.now_ns += step_ns
+        result = self.controller.tick(self.now_ns, state, self.command, health or LoopHealth())
+        self.position = self.position + 0.5 * np.where(
+            result.command.kp > 0.0, result.command.position - self.position, 0.0
+        )
+        self.results.append(result)
+        return result
+
+    def run_until(self, motion: MotionState, ticks: int = 1000, fresh: tuple | None = None) -> None:
+        """Tick until a motion state is reached; `fresh`: velocity command renewed at every tick."""
+        for _ in range(ticks):
+            if fresh is not None:
+                self.give(*fresh)
+            if self.tick().motion == motion:
+                return
+        raise AssertionError(f"{motion.name} not reached: {self.results[-1].detail}")
+
+    def stand(self) -> None:
+        """From PASSIVE to STAND."""
+        self.tick()
+        assert self.controller.request(MotionState.STAND).accepted
+        self.run_until(MotionState.STAND)
+
+    def walk(self, *command: float, ticks: int = 50) -> None:
+        """From PASSIVE to WALK, `ticks` ticks into it, with this velocity command."""
+        self.stand()
+        for _ in range(50):  # the joints come to rest
+            self.tick()
+        answer = self.controller.request(MotionState.WALK)
+        assert answer.accepted, answer.message
+        for _ in range(ticks):
+            self.give(*(command or (0.0,)))
+            self.tick()
+        assert self.controller.motion == MotionState.WALK, self.results[-1].detail
+
+
+@pytest.fixture
+def make_rig(make_bundle, robot) -> Callable[..., Rig]:
+    """make_rig(limits=..., motion=..., bundle fields ...) -> Rig."""
+
+    def make(limits=None, motion=None, **changes) -> Rig:
+        bundle = make_bundle(**changes)
+        policy = OnnxPolicy(bundle.onnx, bundle.observation_size, 12)
+        settings = {key: value for key, value in (("limits", limits), ("motion", motion)) if value}
+        return Rig(PolicyController(bundle, robot, policy, **settings))
+
+    return make
+
+
+@pytest.fixture
+def rig(make_rig) -> Rig:
+    """A Rig with the default policy and settings."""
+    return make_rig()

@@ -1,0 +1,316 @@
+"""The bundle: exact round trip, and every difference named and refused."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+import yaml
+
+from policy_controller.bundle import (
+    ActionScaling,
+    BundleError,
+    Golden,
+    check_robot,
+    encode_golden,
+    load_bundle,
+    main,
+    replay_golden,
+    save_bundle,
+)
+from policy_controller.golden import read_golden
+from policy_controller.robot import RobotFileError, load_robot_description
+
+
+@pytest.fixture
+def saved(tmp_path, make_bundle):
+    """A valid bundle directory."""
+    save_bundle(tmp_path / "bundle", make_bundle())
+    return tmp_path / "bundle"
+
+
+def edit(path, change):
+    """Apply `change` to the parsed bundle.json."""
+    file = path / "bundle.json"
+    data = json.loads(file.read_text())
+    change(data)
+    file.write_text(json.dumps(data))
+
+
+@pytest.mark.parametrize("name", ["bundle", "bundle.zip"])
+def test_round_trip_is_exact(tmp_path, make_bundle, name):
+    # 0.1 + 0.2 and 1/3 have no short decimal form
+    bundle = make_bundle(
+        action=ActionScaling(scale=0.1 + 0.2, clip=1.0 / 3.0, applied_by="controller")
+    )
+    written = save_bundle(tmp_path / name, bundle)
+    loaded = load_bundle(tmp_path / name)
+    for item in fields(bundle):
+        assert getattr(loaded, item.name) == getattr(bundle, item.name), item.name
+    assert loaded.sha256 == written.sha256 == bundle.sha256
+
+
+def test_hash_depends_on_every_part_but_not_on_layout(saved, make_onnx):
+    bundle = load_bundle(saved)
+    assert replace(bundle, control_period=0.01).sha256 != bundle.sha256
+    assert replace(bundle, onnx=make_onnx(gain=0.06)).sha256 != bundle.sha256
+    edit(saved, lambda data: None)  # rewrites the file without indentation
+    assert load_bundle(saved).sha256 == bundle.sha256
+
+
+def test_zip_with_one_folder_inside(tmp_path, saved):
+    shutil.make_archive(str(tmp_path / "packed"), "zip", root_dir=tmp_path, base_dir="bundle")
+    assert load_bundle(tmp_path / "packed.zip") == load_bundle(saved)
+
+
+def test_existing_path_is_not_overwritten(saved, make_bundle):
+    with pytest.raises(FileExistsError, match="remove it"):
+        save_bundle(saved, make_bundle())
+
+
+def test_bundle_that_would_be_refused_is_not_written(tmp_path, make_bundle):
+    with pytest.raises(BundleError, match="control_period: found 0.5, allowed: number from 0.002"):
+        save_bundle(tmp_path / "bad", make_bundle(control_period=0.5))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["robot.urdf", "robot.yaml"]
+
+
+def swap_joints(data):
+    data["joint_names"][0], data["joint_names"][1] = data["joint_names"][1], data["joint_names"][0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.update(schema_version=2), "schema_version: found 2, allowed: 1"),
+        (swap_joints, "joint_names: found .*'LF_HFE', 'LF_HAA'"),
+        (lambda d: d["joint_names"].pop(), "joint_names: found .*allowed: 12 names"),
+        (lambda d: d.update(onnx_sha256="0" * 64), "hash of policy.onnx: found .*onnx_sha256"),
+        (lambda d: d.update(golden_sha256="0" * 64), "hash of golden.npz: found .*golden_sha256"),
+        (lambda d: d.pop("gains"), "gains: missing"),
+        (lambda d: d.update(surprise=1), "surprise: unknown key"),
+        (lambda d: d["gait"].update(phase=0.5), "gait.phase: unknown key"),
+        (lambda d: d["action"].update(scale="0.5"), "action.scale: found '0.5'"),
+        (lambda d: d["action"].update(scale=True), "action.scale: found True"),
+        (lambda d: d["action"].update(scale=0.0), "action.scale: found 0.0"),
+        (lambda d: d["action"].update(applied_by="policy"), "allowed: controller"),
+        (lambda d: d["gains"]["kp"].__setitem__(3, -1.0), "gains.kp: found"),
+        (lambda d: d["command"].update(lower=[0.1, 0, 0]), "command.lower: found"),
+        (lambda d: d["default_pose"].__setitem__(1, 2.5), "default_pose LF_HFE: found 2.5"),
+        (lambda d: d["limits"].update(torque=None), "limits.torque: found None"),
+        (lambda d: d["observation"].pop(), r"policy.onnx inputs: found .*\['batch', 48\]"),
+        (
+            lambda d: d["observation"][0].update(name="height"),
+            r"observation\[0\].name: found 'height'",
+        ),
+        (
+            lambda d: d["observation"][0].update(size=4),
+            r"observation\[0\].size .*found 4, allowed: 3",
+        ),
+        (lambda d: d["observation"][1].update(frame="world"), "found 'world', allowed: 'base'"),
+        (lambda d: d["observation"][2].update(scale=0), "scale .*found 0"),
+        (lambda d: d["observation"].append(d["observation"][0]), "each once"),
+        (lambda d: d["training"].update(seed=1.5), "training.seed: found 1.5"),
+        (lambda d: d["robot"].update(urdf_sha256="abc"), "64 lower-case hexadecimal"),
+    ],
+)
+def test_each_difference_is_named(saved, change, message):
+    edit(saved, change)
+    with pytest.raises(BundleError, match=message):
+        load_bundle(saved)
+
+
+def test_all_differences_are_named_at_once(saved):
+    def change(data):
+        data["control_period"] = 1.0
+        data["action"]["clip"] = -1.0
+        del data["robot"]["name"]
+
+    edit(saved, change)
+    with pytest.raises(BundleError) as caught:
+        load_bundle(saved)
+    assert [problem.split(":")[0] for problem in caught.value.problems] == [
+        "robot.name",
+        "action.clip",
+        "control_period",
+    ]
+
+
+def test_nan_in_json_is_refused(saved):
+    edit(saved, lambda data: data["gait"].update(frequency=float("nan")))
+    with pytest.raises(BundleError, match="found NaN, allowed: finite"):
+        load_bundle(saved)
+
+
+@pytest.mark.parametrize("name", ["policy.onnx", "golden.npz", "bundle.json"])
+def test_missing_file_is_named(saved, name):
+    (saved / name).unlink()
+    with pytest.raises(BundleError, match=name):
+        load_bundle(saved)
+
+
+def test_path_that_is_no_bundle(tmp_path):
+    (tmp_path / "file.zip").write_text("no archive")
+    for name in ("file.zip", "absent"):
+        with pytest.raises(BundleError, match="cannot be read"):
+            load_bundle(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (dict(inputs=48), "inputs: found .*48"),
+        (dict(outputs=13), "outputs: found .*13"),
+        (dict(batch=1), "dynamic batch"),
+        (b"not onnx", "cannot be loaded"),
+    ],
+)
+def test_onnx_that_does_not_fit(saved, make_onnx, model, message):
+    model = make_onnx(**model) if isinstance(model, dict) else model
+    (saved / "policy.onnx").write_bytes(model)
+    edit(saved, lambda data: data.update(onnx_sha256=hashlib.sha256(model).hexdigest()))
+    with pytest.raises(BundleError, match=message):
+        load_bundle(saved)
+
+
+def with_golden(bundle, **changes):
+    """The bundle with some golden arrays replaced."""
+    golden = read_golden(bundle.golden_npz, bundle.observation_size)
+    return replace(bundle, golden_npz=encode_golden(golden._replace(**changes)))
+
+
+def test_golden_replay_reports_its_largest_difference(make_bundle):
+    report = replay_golden(make_bundle())
+    assert report.rows == 10
+    assert report.observation_error <= 1e-6 and report.action_error <= 1e-5
+
+
+@pytest.mark.parametrize(
+    ("array", "index", "by", "message"),
+    [
+        ("observation", (2, 7), 2e-6, r"observation projected_gravity\[1\], row 2"),
+        ("action", (5, 11), 2e-5, "action RH_KFE, row 5"),
+    ],
+)
+def test_golden_difference_names_term_and_row(make_bundle, array, index, by, message):
+    bundle = make_bundle()
+    values = getattr(read_golden(bundle.golden_npz, 50), array).copy()
+    values[index] += by
+    with pytest.raises(BundleError, match=message) as caught:
+        replay_golden(with_golden(bundle, **{array: values}))
+    assert len(caught.value.problems) == 1
+
+
+def test_golden_replay_detects_swapped_quaternion_order(make_bundle):
+    bundle = make_bundle()
+    state = read_golden(bundle.golden_npz, 50).state.copy()
+    state[:, 3:7] = state[:, (6, 3, 4, 5)]  # wxyz
+    with pytest.raises(BundleError, match="projected_gravity"):
+        replay_golden(with_golden(bundle, state=state))
+
+
+def test_golden_replay_detects_another_scale(make_bundle):
+    bundle = make_bundle()
+    terms = tuple(
+        replace(term, scale=1.0) if term.name == "joint_velocity" else term
+        for term in bundle.observation
+    )
+    with pytest.raises(BundleError, match="joint_velocity"):
+        replay_golden(replace(bundle, observation=terms))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda g: Golden(*(a[:7] for a in g)), "rows: found 7, allowed: 8 or more"),
+        (lambda g: g._replace(action=g.action[:, :11]), "action: found .*11"),
+        (
+            lambda g: g._replace(phase=np.full_like(g.phase, np.inf)),
+            "phase: found 'NaN or infinity'",
+        ),
+        (lambda g: g._replace(command=np.abs(g.command) + 0.1), "some zero, some not"),
+        (
+            lambda g: g._replace(state=np.where(np.arange(37) == 14, g.state[:, 13:14], g.state)),
+            "joint position: found 'columns 0 and 1 equal",
+        ),
+    ],
+)
+def test_golden_data_that_could_hide_an_error(make_bundle, change, message):
+    bundle = make_bundle()
+    golden = change(read_golden(bundle.golden_npz, 50))
+    with pytest.raises(ValueError, match=message):
+        read_golden(encode_golden(golden), 50)
+
+
+def test_golden_arrays_are_a_closed_set():
+    buffer = io.BytesIO()
+    np.savez(buffer, state=np.zeros((8, 37)), extra=np.zeros(3))
+    with pytest.raises(ValueError, match="extra: unknown array(.|\n)*action: missing"):
+        read_golden(buffer.getvalue(), 50)
+
+
+def test_bundle_fits_its_robot(make_bundle, robot):
+    check_robot(make_bundle(), robot)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (dict(name="anymal_x"), "robot.name: found 'anymal_d', allowed: 'anymal_x'"),
+        (dict(urdf_sha256="1" * 64), "robot.urdf_sha256: found"),
+        (dict(default_pose=(0.1,) + (0.0,) * 11), "default_pose LF_HAA: found 0.0, allowed: 0.1"),
+        (dict(kp=42.5), "gains.kp LF_HAA: found 85.0, allowed: 42.5"),
+        (dict(kd=2.0), "gains.kd RH_KFE: found 0.6, allowed: 2.0"),
+        (dict(torque_limit=40.0), "limits.torque: found 80.0, allowed: at most 40.0"),
+        (dict(velocity_limit=7.5), "limits.velocity: found 8.5, allowed: at most 7.5"),
+        (dict(position_upper=(0.5, 2.0, 2.8) * 4), "limits.position LF_HAA: found"),
+    ],
+)
+def test_each_difference_to_the_robot_is_named(make_bundle, robot, change, message):
+    with pytest.raises(BundleError, match=message):
+        check_robot(make_bundle(), replace(robot, **change))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("kp", "85", "kp: found '85'"),
+        ("urdf", "absent.urdf", "absent.urdf cannot be read"),
+        ("joint_names", [f"J{i}" for i in range(12)], "joint_names: found"),
+        (
+            "lying_pose",
+            [0.9] + [0.0] * 11,
+            "lying_pose LF_HAA: found 0.9, allowed: from -0.7 to 0.7",
+        ),
+        ("torque_limit", float("inf"), "torque_limit: found inf"),
+    ],
+)
+def test_bad_robot_file(robot_file, key, value, message):
+    data = yaml.safe_load(robot_file.read_text())
+    data[key] = value
+    robot_file.write_text(yaml.safe_dump(data))
+    with pytest.raises(RobotFileError, match=message):
+        load_robot_description(robot_file)
+
+
+def test_robot_file_with_missing_key(robot_file):
+    data = yaml.safe_load(robot_file.read_text())
+    del data["lying_pose"]
+    robot_file.write_text(yaml.safe_dump(data))
+    with pytest.raises(RobotFileError, match="lying_pose: missing"):
+        load_robot_description(robot_file)
+
+
+def test_command_line(saved, robot_file, capsys):
+    assert main(["inspect", str(saved)]) == 0
+    assert '"control_period": 0.02' in capsys.readouterr().out
+    assert main(["verify", str(saved), "--robot", str(robot_file)]) == 0
+    out = capsys.readouterr().out
+    assert "10 rows" in out and load_bundle(saved).sha256 in out
+    edit(saved, lambda data: data.update(control_period=1.0))
+    assert main(["verify", str(saved)]) == 1
+    assert "control_period: found 1.0" in capsys.readouterr().err

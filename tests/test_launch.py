@@ -1,0 +1,105 @@
+"""The launch files: what they start exists, and started by the real `launch` it comes up."""
+
+import ast
+from importlib.util import find_spec
+
+import pytest
+import yaml
+from packages import ROOT, read_console_scripts
+
+LAUNCH_FILES = sorted((ROOT / "launch").glob("*.launch.py"))
+by_name = pytest.mark.parametrize("path", LAUNCH_FILES, ids=lambda path: path.stem)
+
+
+def calls_of(path, *names: str) -> list[ast.Call]:
+    return [
+        node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in names
+    ]
+
+
+def first_arguments(path, name: str) -> set[str]:
+    return {ast.literal_eval(call.args[0]) for call in calls_of(path, name)}
+
+
+def keyword(call: ast.Call, name: str) -> str:
+    return next(ast.literal_eval(k.value) for k in call.keywords if k.arg == name)
+
+
+def parameter_files(call: ast.Call) -> list[str]:
+    """File names among the node's parameters."""
+    parameters = next(k.value for k in call.keywords if k.arg == "parameters")
+    strings = [n.value for n in ast.walk(parameters) if isinstance(n, ast.Constant)]
+    return [s for s in strings if isinstance(s, str) and s.endswith(".yaml")]
+
+
+@by_name
+def test_executables_and_parameter_files_exist(path):
+    for call in calls_of(path, "Node", "LifecycleNode"):
+        assert keyword(call, "executable") in read_console_scripts(keyword(call, "package"))
+        (file,) = parameter_files(call)
+        assert keyword(call, "name") in yaml.safe_load((ROOT / "config" / file).read_text())
+
+
+@by_name
+def test_every_argument_is_declared_and_used(path):
+    declared = first_arguments(path, "DeclareLaunchArgument")
+    assert first_arguments(path, "LaunchConfiguration") == declared
+
+
+@by_name
+def test_launch_file_is_short_and_decides_nothing(path):
+    text = path.read_text()
+    assert len(text.splitlines()) < 60
+    assert not [n for n in ast.walk(ast.parse(text)) if isinstance(n, (ast.If, ast.For, ast.Try))]
+
+
+def test_real_robot_is_a_dry_run_unless_told_otherwise():
+    (call,) = [
+        call
+        for call in calls_of(ROOT / "launch" / "anymal_real.launch.py", "DeclareLaunchArgument")
+        if ast.literal_eval(call.args[0]) == "dry_run"
+    ]
+    assert keyword(call, "default_value") == "true"
+
+
+@pytest.mark.ros
+@pytest.mark.slow
+@pytest.mark.skipif(
+    find_spec("launch_ros") is None, reason="launch_ros is not on PyPI; it comes with a ROS 2"
+)
+def test_sim_launch_brings_the_controller_to_active(monkeypatch):
+    """As `ros2 launch policy_controller anymal_sim.launch.py`, ended once the node is active."""
+    from domain_coordinator import domain_id
+    from launch import LaunchDescription, LaunchService
+    from launch.actions import (
+        IncludeLaunchDescription,
+        OpaqueFunction,
+        RegisterEventHandler,
+        Shutdown,
+        TimerAction,
+    )
+    from launch.substitutions import PathJoinSubstitution
+    from launch_ros.event_handlers import OnStateTransition
+    from launch_ros.substitutions import FindPackageShare
+
+    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    reached = []
+    file = PathJoinSubstitution(
+        [FindPackageShare("policy_controller"), "launch", "anymal_sim.launch.py"]
+    )
+    note = OpaqueFunction(function=lambda context: reached.append("active"))
+    active = OnStateTransition(goal_state="active", entities=[note, Shutdown(reason="active")])
+    give_up = TimerAction(period=90.0, actions=[Shutdown(reason="not active in time")])
+    with domain_id() as domain:
+        monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
+        service = LaunchService(noninteractive=True)
+        service.include_launch_description(
+            LaunchDescription(
+                [RegisterEventHandler(active), give_up, IncludeLaunchDescription(file)]
+            )
+        )
+        status = service.run()
+    assert reached == ["active"]
+    assert status == 0
