@@ -45,7 +45,6 @@ def generate_launch_description() -> LaunchDescription:
                 output="screen",
                 sigterm_timeout="20",  # s, to stop, lie down and rest
                 parameters=[PathJoinSubstitution([controller, "controller.yaml"]), shared, own],
-                on_exit=Shutdown(),
             ),
         ]
     )

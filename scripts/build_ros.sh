@@ -21,6 +21,10 @@ case $2 in
       --cmake-args -DBUILD_TESTING=OFF -DCMAKE_BUILD_TYPE=Release "-DCMAKE_PROJECT_INCLUDE=$PWD/cmake/ros_wheels.cmake"
     ;;
   python)
+    # A link to a file that is gone would fail the build.
+    for package in "${packages[@]}"; do
+      rm -rf "$venv/build/$package" "$venv/share/$package" "$venv/lib/$package"
+    done
     "${colcon[@]}" --packages-select "${packages[@]}" --symlink-install
     # colcon links the sources from its build folders and puts those on PYTHONPATH when setup.bash is sourced. This file does
     # it for the activated environment, so that `python -m policy_controller.node` needs nothing sourced.

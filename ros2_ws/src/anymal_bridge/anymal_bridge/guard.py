@@ -102,7 +102,7 @@ def command_age(limits: GuardLimits, facts: Facts) -> str | None:
     if age > limits.command_timeout:
         return (
             f"no command for {age:.3f} s, allowed {limits.command_timeout:.3f} s; "
-            "is the controller alive?"
+            "the controller is dead or too slow"
         )
     return None
 

@@ -1,8 +1,8 @@
 """The simulated robot: hard contacts, drives that obey mode 13, a command timeout. No ROS.
 
-The physics package knows one pair of gains for all joints and the set point only. Mode 13 has gains,
-velocity and feed-forward for every joint, so each step hands over the set point q' that gives the
-commanded torque at the moment m when the physics evaluates it, the middle of the step:
+The physics package knows one pair of gains for all joints and the set point only. Mode 13 has
+gains, velocity and feed-forward for every joint, so each step hands over the set point q' that
+gives the commanded torque at the moment m when the physics evaluates it, the middle of the step:
 
     P (q* - q_m) + D (v* - v) + tau  =  K (q' - q_m) - B v,   q_m = q + v dt / 2
 

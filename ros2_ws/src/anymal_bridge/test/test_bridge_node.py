@@ -19,6 +19,7 @@ from anymal_bridge.conversions import CommandsWriter, stamp_to_ns  # noqa: E402
 from anymal_bridge.interface import COMMANDS, DIAGNOSTICS, INTERFACE, READINGS, STATE  # noqa: E402
 from anymal_bridge.joint_command import JointCommand, Mode  # noqa: E402
 from anymal_bridge.robot_file import load_robot_file  # noqa: E402
+from rcl_interfaces.srv import ListParameters  # noqa: E402
 from rclpy.serialization import deserialize_message  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
@@ -45,6 +46,7 @@ class Controller:
         self._publisher = self._node.create_publisher(COMMANDS.type, COMMANDS.name, COMMANDS.qos)
         self._count = 0
         self.last_stamp_ns = 0
+        self.targets: dict[int, list[float]] = {}  # sent, by stamp
         self._subscription = self._node.create_subscription(
             STATE.type, STATE.name, self._on_state, STATE.qos, raw=True
         )
@@ -65,6 +67,7 @@ class Controller:
             self._robot.kp * one,
             self._robot.kd * one,
         )
+        self.targets[self.last_stamp_ns] = list(message.joints.position)
         self._publisher.publish(self.writer.write(command))
 
     def stop(self) -> None:
@@ -77,16 +80,12 @@ class Rig:
 
     def __init__(self, start_node, peer, **bridge_parameters) -> None:
         self.peer = peer
-        self.sim = start_node(
-            "sim_node", command_timeout=1.0, **ROBOT_SIDE
-        )
+        self.sim = start_node("sim_node", command_timeout=1.0, **ROBOT_SIDE)
         self.bridge = start_node("bridge_node", **RELAXED, **bridge_parameters)
         self.robot_readings = peer.newest(READINGS, f"/robot{READINGS.name}")
         self.sent = peer.collect(COMMANDS, f"/robot{COMMANDS.name}")
         self.diagnostics = peer.collect(DIAGNOSTICS)
-        peer.until(
-            lambda: self.robot_readings() and self.diagnostics, timeout=START_S
-        )
+        peer.until(lambda: self.robot_readings() and self.diagnostics, timeout=START_S)
 
     def arm(self) -> Trigger.Response:
         return self.peer.call(Trigger, "/anymal_bridge/arm")
@@ -128,9 +127,8 @@ def test_commands_pass_only_when_armed_and_damping_follows_when_they_end(start_n
     peer.until(lambda: rig.obeyed()[:2] == (robot.kp, pytest.approx(robot.kd)))
     sent = rig.sent[-1].commands
     assert [command.name for command in sent] == list(robot.joint_names)
-    positions = np.array([command.position for command in sent])
-    assert (positions > robot.position_lower).all() and (positions < robot.position_upper).all()
-    assert np.abs(positions).min() > 0.0
+    stamp_ns = stamp_to_ns(sent[0].header.stamp)
+    np.testing.assert_allclose([c.position for c in sent], controller.targets[stamp_ns])
     assert [command.mode for command in sent] == [13] * 12
 
     # The controller dies. The bridge damps before the robot's own 0.1 s are over.
@@ -235,6 +233,7 @@ def endpoints(peer, node_name: str) -> dict[str, tuple]:
 
 
 ROS_OWN = ("/rosout", "/parameter_events")
+ROS_PARAMETERS = ("use_sim_time", "qos_overrides", "start_type_description_service")
 
 
 def test_simulated_robot_and_bridge_have_the_same_interface(start_node, peer):
@@ -253,3 +252,16 @@ def test_simulated_robot_and_bridge_have_the_same_interface(start_node, peer):
     for node in ("anymal_sim", "anymal_bridge"):
         peer.until(lambda node=node: len(endpoints(peer, node)) >= len(table), timeout=START_S)
         assert endpoints(peer, node) == table, node
+
+
+def test_documentation_names_every_topic_and_parameter(start_node, peer, request):
+    text = (request.config.rootpath / "docs/interfaces.md").read_text()
+    for topic in INTERFACE:
+        assert f"`{topic.name}`" in text and topic.type.__name__ in text
+    start_node("sim_node", start_pose="standing")
+    start_node("bridge_node")
+    for node in ("anymal_sim", "anymal_bridge"):
+        names = peer.call(ListParameters, f"/{node}/list_parameters").result.names
+        ours = [name for name in names if not name.startswith(("topics.", *ROS_PARAMETERS))]
+        missing = [name for name in ours if name.split(".")[-1] not in text]
+        assert len(ours) > 10 and missing == []

@@ -267,7 +267,10 @@ def test_armed_guard_waits_for_the_first_command():
     [
         (lambda guard: None, Reason.STATE_AGE),
         (lambda guard: see_robot(guard, 0.0, state=RobotState.UNINITIALIZED), Reason.ROBOT_STATE),
-        (lambda guard: (see_robot(guard, 0.0), guard.observe_publishers(1, 1)), Reason.SECOND_DRIVER),
+        (
+            lambda guard: (see_robot(guard, 0.0), guard.observe_publishers(1, 1)),
+            Reason.SECOND_DRIVER,
+        ),
         (
             lambda guard: (see_robot(guard, 0.0), guard.observe_publishers(2, 0)),
             Reason.SECOND_COMMANDER,

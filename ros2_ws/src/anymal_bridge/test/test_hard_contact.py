@@ -1,4 +1,4 @@
-"""The simulated robot without ROS: drives, timeout, contacts and disturbances, against equations."""
+"""The simulated robot without ROS: drives, timeout, contacts, disturbances, against equations."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,15 +20,15 @@ ROBOT = load_robot_file(ROBOT_PATH)
 GRAVITY = 9.81
 
 
-def make_sim(start_pose=StartPose.STANDING, world=World(), noise=NoiseLevels()) -> HardContactSim:
+def make_sim(start_pose: StartPose, noise: NoiseLevels) -> HardContactSim:
     return HardContactSim(
-        ROBOT_PATH, start_pose, world, noise, damping=5.0, command_timeout=0.1, seed=0
+        ROBOT_PATH, start_pose, World(), noise, damping=5.0, command_timeout=0.1, seed=0
     )
 
 
 @pytest.fixture(scope="module")
 def shared_sim() -> HardContactSim:
-    return make_sim()
+    return make_sim(StartPose.STANDING, NoiseLevels())
 
 
 @pytest.fixture
@@ -241,11 +241,26 @@ def test_equal_commands_give_equal_robots_bit_for_bit(sim):
                 rows.append(np.full(37, -1.0) if report is None else report.state.copy())
         return np.array(rows)
 
-    noisy = make_sim(noise=NoiseLevels(0.01, 0.1, 0.1, 0.01, 0.5))
+    levels = NoiseLevels(0.01, 0.1, 0.1, 0.01, 0.5)
+    noisy = make_sim(StartPose.STANDING, levels)
     first, again = trajectory(noisy), trajectory(noisy)
-    other = trajectory(make_sim(noise=NoiseLevels(0.01, 0.1, 0.1, 0.01, 0.5)))
+    other = trajectory(make_sim(StartPose.STANDING, levels))
     assert first.tobytes() == again.tobytes() == other.tobytes()
     assert (first == -1.0).all(axis=1).any()  # the loss took part
+
+
+@pytest.mark.physics
+def test_lying_robot_rests_on_the_ground():
+    """From the start on: nothing moves, the weight is on the ground, no foot is below it."""
+    sim = make_sim(StartPose.LYING, NoiseLevels())
+    start = sim.sample.state.copy()
+    run(sim, 2.0)
+    np.testing.assert_allclose(sim.sample.state[:3], start[:3], atol=1e-3)
+    np.testing.assert_allclose(sim.sample.state[13:25], start[13:25], atol=0.01)
+    assert np.abs(sim.sample.state[7:13]).max() < 1e-2
+    np.testing.assert_allclose(start[13:25], ROBOT.lying_pose, atol=0.1)
+    assert 0.05 < start[2] < 0.3 * ROBOT.stand_height
+    assert sim.sample.foot_position[:, 2].min() > -1e-3
 
 
 def test_reset_leaves_time_running(sim):

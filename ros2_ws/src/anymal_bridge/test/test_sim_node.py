@@ -2,6 +2,8 @@
 
 import itertools
 import signal
+import struct
+from collections import deque
 
 import numpy as np
 import pytest
@@ -38,12 +40,12 @@ def robot(request):
 class Commander:
     """Answers the states of a robot, one per control period, as a controller in lockstep does."""
 
-    def __init__(self, peer, robot, target_of) -> None:
+    def __init__(self, peer, robot, target_of, kp: float, kd: float) -> None:
         """``target_of`` (sample) -> joint targets [12], rad."""
         self._target_of = target_of
         self._reader = StateReader(robot.joint_names, robot.foot_names)
         self._writer = CommandsWriter(robot.joint_names)
-        self._gains = np.full(12, robot.kp), np.full(12, robot.kd)
+        self._gains = np.full(12, kp), np.full(12, kd)
         self._publisher = peer.node.create_publisher(COMMANDS.type, COMMANDS.name, COMMANDS.qos)
         self.answered_ns: list[int] = []
         self.states: list[np.ndarray] = []  # answered ones
@@ -74,34 +76,53 @@ class Commander:
         self.states.append(sample.state.copy())
 
 
-def test_lying_robot_tells_its_state_400_times_a_second(start_node, peer, robot):
+def test_robot_tells_its_state_400_times_a_second(start_node, peer):
     start_node("sim_node")
-    states, readings = peer.collect(STATE), peer.collect(READINGS)
+    stamps = deque(maxlen=400)
+    # Stamps only, straight from the serialised message, so that this process can keep up.
+    peer.node.create_subscription(
+        STATE.type,
+        STATE.name,
+        lambda data: stamps.append(struct.unpack_from("<iI", data, 4)),
+        STATE.qos,
+        raw=True,
+    )
+
+    def median_period_ns() -> float:
+        return np.median(np.diff([sec * 10**9 + ns for sec, ns in stamps]))
+
+    # A busy machine may need several attempts; a robot of another rate never gets there.
+    peer.until(
+        lambda: len(stamps) == 400 and abs(median_period_ns() / STEP_NS - 1.0) < 0.1,
+        timeout=FIRST_START_S,
+    )
+    assert sorted(stamps) == list(stamps)
+
+
+def test_lying_robot_is_at_rest_and_complete(start_node, peer, robot):
+    start_node("sim_node")
+    newest_state, newest_readings = peer.newest(STATE), peer.newest(READINGS)
     joint_states, odometry = peer.collect(JOINT_STATES), peer.collect(ODOMETRY)
-    peer.until(lambda: len(states) > 400 and len(readings) > 400, timeout=FIRST_START_S)
-    peer.until(lambda: joint_states and odometry)
+    peer.until(lambda: newest_state() and newest_readings(), timeout=FIRST_START_S)
+    first = newest_state()
+    peer.until(lambda: len(joint_states) > 25 and odometry)
+    last, readings = newest_state(), newest_readings().readings
 
-    stamps = np.array([stamp_to_ns(message.header.stamp) for message in states])
-    assert (np.diff(stamps) > 0).all()
-    # The median is that of the grid, however busy this machine is.
-    assert np.median(np.diff(stamps)) == pytest.approx(STEP_NS, rel=0.2)
-    assert [message.state for message in states] == [AnymalState.STATE_OK] * len(states)
-
-    first, last = states[0], states[-1]
+    assert last.state == AnymalState.STATE_OK
     assert tuple(last.joints.name) == robot.joint_names
     assert tuple(contact.name for contact in last.contacts) == robot.foot_names
     assert (last.header.frame_id, last.twist.header.frame_id) == ("odom", "base")
-    # At rest: lying on the ground, not sinking, not sliding.
+    # Lying on the ground, not sinking, not sliding.
     for axis in "xyz":
         moved = getattr(last.pose.pose.position, axis) - getattr(first.pose.pose.position, axis)
-        assert abs(moved) < 2e-3
-    assert 0.05 < last.pose.pose.position.z < 0.6 * robot.stand_height
-    np.testing.assert_allclose(last.joints.position, robot.lying_pose, atol=0.35)
-    assert max(map(abs, last.joints.velocity)) < 0.05
+        assert abs(moved) < 1e-3
+    assert 0.05 < last.pose.pose.position.z < 0.3 * robot.stand_height
+    np.testing.assert_allclose(last.joints.position, robot.lying_pose, atol=0.1)
+    assert max(map(abs, last.joints.velocity)) < 0.01
 
-    reading = readings[-1].readings[0]
-    assert [r.state.name for r in readings[-1].readings] == list(robot.joint_names)
-    assert (reading.commanded.pid_gains_p, reading.commanded.pid_gains_d) == (0.0, 5.0)
+    assert [reading.state.name for reading in readings] == list(robot.joint_names)
+    commanded = readings[0].commanded
+    assert (commanded.pid_gains_p, commanded.pid_gains_d) == (0.0, 5.0)
     assert joint_states[-1].name == list(robot.joint_names)
     assert (odometry[-1].header.frame_id, odometry[-1].child_frame_id) == ("odom", "base")
 
@@ -118,11 +139,11 @@ def test_robot_stands_up_and_stays(start_node, peer, robot):
 
     states, clock = peer.collect(STATE), []
     peer.node.create_subscription(Clock, "/clock", clock.append, 10)
-    commander = Commander(peer, robot, interpolate)
+    commander = Commander(peer, robot, interpolate, kp=200.0, kd=2.0)
     peer.until(lambda: len(commander.states) > 125, timeout=FIRST_START_S)
 
     heights = np.array([state[2] for state in commander.states])
-    np.testing.assert_allclose(heights[-50:], robot.stand_height, atol=0.08)
+    np.testing.assert_allclose(heights[-25:], robot.stand_height, atol=0.06)
     assert np.ptp(heights[-25:]) < 0.01
     contacts = states[-1].contacts
     assert [contact.state for contact in contacts] == [Contact.STATE_CLOSED] * 4
@@ -131,7 +152,7 @@ def test_robot_stands_up_and_stays(start_node, peer, robot):
     assert sum(c.wrench.force.z for c in contacts) == pytest.approx(weight, rel=0.05)
     # Every control period was answered, on the grid; /clock is the time of the states.
     assert np.diff(commander.answered_ns).tolist() == [PERIOD_NS] * (len(commander.states) - 1)
-    assert stamp_to_ns(clock[-1].clock) == stamp_to_ns(states[-1].header.stamp)
+    peer.until(lambda: clock[-1].clock == states[-1].header.stamp)
 
 
 def test_lockstep_runs_are_equal_bit_for_bit(start_node, peer, robot):
@@ -144,7 +165,7 @@ def test_lockstep_runs_are_equal_bit_for_bit(start_node, peer, robot):
 
     def run() -> np.ndarray:
         node = start_node("sim_node", lockstep=True, start_pose="standing", **noise)
-        commander = Commander(peer, robot, scatter)
+        commander = Commander(peer, robot, scatter, robot.kp, robot.kd)
         peer.until(lambda: len(commander.states) > 150, timeout=FIRST_START_S)
         commander.stop()
         assert node.end() == 0
@@ -161,7 +182,7 @@ def test_lockstep_runs_are_equal_bit_for_bit(start_node, peer, robot):
 def test_robot_damps_when_commands_end(start_node, peer, robot):
     start_node("sim_node", start_pose="standing")
     readings = peer.newest(READINGS)
-    commander = Commander(peer, robot, lambda sample: robot.default_pose)
+    commander = Commander(peer, robot, lambda sample: robot.default_pose, robot.kp, robot.kd)
 
     def gains():
         commanded = readings().readings[0].commanded
@@ -176,7 +197,7 @@ def test_lockstep_runs_free_when_nobody_answers(start_node, peer, robot):
     """... and the robot falls under damping rather than standing still in time."""
     start_node("sim_node", lockstep=True, start_pose="standing")
     states = peer.collect(STATE)
-    commander = Commander(peer, robot, lambda sample: robot.default_pose)
+    commander = Commander(peer, robot, lambda sample: robot.default_pose, robot.kp, robot.kd)
     peer.until(lambda: len(commander.states) > 20, timeout=FIRST_START_S)
     commander.stop()
     stopped = commander.answered_ns[-1]
@@ -235,7 +256,7 @@ def test_push_and_reset(start_node, peer, robot):
 def test_refused_command_and_second_publisher_are_told(start_node, peer, robot):
     start_node("sim_node", start_pose="standing")
     diagnostics = peer.collect(DIAGNOSTICS)
-    commander = Commander(peer, robot, lambda sample: robot.default_pose)
+    commander = Commander(peer, robot, lambda sample: robot.default_pose, robot.kp, robot.kd)
     commander._writer.message.commands[4].name = "RF_XXX"
     second = peer.node.create_publisher(COMMANDS.type, COMMANDS.name, COMMANDS.qos)
 

@@ -92,7 +92,10 @@ class PolicyController:
         self._command_step = bundle.control_period * np.array(
             (motion.linear_acceleration, motion.linear_acceleration, motion.yaw_acceleration)
         )
-        self._kp, self._kd = np.array(bundle.gains.kp), np.array(bundle.gains.kd)
+        self._gains = np.array((bundle.gains.kp, bundle.gains.kd))
+        self._stand_gains = np.tile(((motion.stand_kp,), (motion.stand_kd,)), NUM_JOINTS)
+        self._gain_step = bundle.control_period / motion.takeover_time
+        self._gain_share = 0.0  # 0 = gains of scripted motions, 1 = gains of the policy
         self._damping = np.full(NUM_JOINTS, motion.damping)
         self._zeros = np.zeros(NUM_JOINTS)
         self._latched: list[Violation] = []
@@ -318,10 +321,15 @@ class PolicyController:
         )
 
     def _follow(self, target: np.ndarray) -> JointCommand:
-        return JointCommand(target.copy(), self._zeros, self._zeros, self._kp, self._kd)
+        """Position targets, with the gains on their way between scripted motion and policy."""
+        step = self._gain_step if self.motion == MotionState.WALK else -self._gain_step
+        self._gain_share = min(max(self._gain_share + step, 0.0), 1.0)
+        kp, kd = self._stand_gains + self._gain_share * (self._gains - self._stand_gains)
+        return JointCommand(target.copy(), self._zeros, self._zeros, kp, kd)
 
     def damp(self) -> JointCommand:
         """Damping: position gain 0, velocity target 0; the position is only for the record."""
+        self._gain_share = 0.0
         position = self._machine.target
         if self._sample is not None and self._sample.state is not None:
             measured = self._sample.state.joint_position

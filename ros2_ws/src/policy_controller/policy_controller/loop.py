@@ -229,6 +229,6 @@ def lock_memory() -> str:
 
 
 def freeze_garbage() -> None:
-    """Take everything that exists now out of the garbage collector's later work."""
+    """Take everything that exists now out of the garbage collector's work, until gc.unfreeze."""
     gc.collect()
     gc.freeze()

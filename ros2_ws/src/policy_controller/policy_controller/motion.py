@@ -39,15 +39,31 @@ class MotionSettings:
     damping: float = spec(
         "number",
         "velocity gain in PASSIVE and FAULT, where the position gain is 0",
-        5.0,
+        10.0,
         unit="N m s/rad",
         low=0.5,
         high=30.0,
     )
+    stand_kp: float = spec(
+        "number",
+        "position gain in scripted motions; stiffer than a policy's, so that the legs do not sag",
+        200.0,
+        unit="N m/rad",
+        low=10.0,
+        high=400.0,
+    )
+    stand_kd: float = spec(
+        "number",
+        "velocity gain in scripted motions",
+        1.0,
+        unit="N m s/rad",
+        low=0.0,
+        high=10.0,
+    )
     joint_rate: float = spec(
         "number",
         "greatest speed of a joint target in scripted motions",
-        1.5,
+        0.8,
         unit="rad/s",
         low=0.1,
         high=4.0,

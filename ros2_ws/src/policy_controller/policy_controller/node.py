@@ -9,6 +9,7 @@ Two threads: the executor's takes messages and services, the control thread tick
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 import traceback
@@ -228,6 +229,7 @@ class PolicyControllerNode(LifecycleNode):
     def _stop_commanding(self) -> None:
         self._control.stop()
         self._active = False
+        gc.unfreeze()
         if self._last_stamp_ns:
             damping = self._controller.damp()
             self._command_publisher.publish(self._writer.write(damping, self._last_stamp_ns))

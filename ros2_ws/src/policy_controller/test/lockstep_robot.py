@@ -160,13 +160,14 @@ class LockstepRobot:
 
     def request(self, motion_state: int) -> SetMotionState.Response:
         """Call ~/set_motion_state."""
-        return self._call(self._set_motion_state, SetMotionState.Request(motion_state=motion_state))
+        return self.call(self._set_motion_state, SetMotionState.Request(motion_state=motion_state))
 
     def trigger(self, name: str) -> Trigger.Response:
         """Call ~/clear_fault or ~/emergency_stop."""
-        return self._call(self._triggers[name], Trigger.Request())
+        return self.call(self._triggers[name], Trigger.Request())
 
-    def _call(self, client, request):
+    def call(self, client, request):
+        """Call any service and wait for its answer."""
         wait_for(client.service_is_ready, f"service {client.srv_name}")
         future = client.call_async(request)
         wait_for(future.done, f"an answer of {client.srv_name}")

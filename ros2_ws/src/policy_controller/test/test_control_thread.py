@@ -79,7 +79,7 @@ def harness(rig):
 def test_command_answers_the_newest_state(harness):
     harness.step()
     result, stamp_ns = harness.results[-1]
-    assert stamp_ns == harness.stamp_ns - 20_000_000 and (result.command.kp == 85.0).all()
+    assert stamp_ns == harness.stamp_ns - 20_000_000 and (result.command.kp == 200.0).all()
 
 
 def test_failure_to_publish_is_a_fault_that_the_next_tick_publishes(harness):

@@ -21,12 +21,14 @@ LOWER, UPPER = np.array((-0.7, -2.0, -2.8) * 4), np.array((0.7, 2.0, 2.8) * 4)
 
 
 def assert_allowed(result):
-    """The command is finite and inside the limits, with the gains of the bundle or of damping."""
+    """The command is finite and inside the limits, with gains of policy, scripts or damping."""
     for array in (result.command.position, result.command.velocity, result.command.torque):
         assert array.shape == (12,) and np.isfinite(array).all()
     assert (result.command.position >= LOWER).all() and (result.command.position <= UPPER).all()
-    damped = (result.command.kp == 0.0).all() and (result.command.kd == 5.0).all()
-    assert damped or ((result.command.kp == 85.0).all() and (result.command.kd == 0.6).all())
+    damped = (result.command.kp == 0.0).all() and (result.command.kd == 10.0).all()
+    gains_kp = (result.command.kp >= 85.0) & (result.command.kp <= 200.0)
+    gains_kd = (result.command.kd >= 0.6) & (result.command.kd <= 1.0)
+    assert damped or (gains_kp & gains_kd).all()
     assert damped == (result.motion in (MotionState.PASSIVE, MotionState.FAULT))
 
 

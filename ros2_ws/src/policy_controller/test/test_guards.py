@@ -212,7 +212,7 @@ def check_trip(rig, reason):
     assert reason.value in result.detail
     if outcome == Outcome.DAMPING:
         assert result.outcome == Outcome.DAMPING and result.motion == MotionState.FAULT
-        assert (result.command.kp == 0.0).all() and (result.command.kd == 5.0).all()
+        assert (result.command.kp == 0.0).all() and (result.command.kd == 10.0).all()
     else:
         assert result.outcome >= outcome and result.motion == MotionState.WALK
 

@@ -44,8 +44,8 @@ def test_stand_up_starts_at_the_measured_pose(rig):
     result = rig.tick()
     assert result.motion == S.STAND_UP
     np.testing.assert_allclose(result.command.position, measured, atol=1e-12)
-    np.testing.assert_array_equal(result.command.kp, 85.0)
-    np.testing.assert_array_equal(result.command.kd, 0.6)
+    np.testing.assert_array_equal(result.command.kp, 200.0)
+    np.testing.assert_array_equal(result.command.kd, 1.0)
 
 
 def test_stand_up_is_smooth_and_ends_in_the_default_pose(rig):
@@ -53,7 +53,7 @@ def test_stand_up_is_smooth_and_ends_in_the_default_pose(rig):
     np.testing.assert_allclose(rig.tick().command.position, DEFAULT_POSE)
     moving = targets(rig, 1)
     speed = np.abs(np.diff(moving, axis=0)) / PERIOD
-    assert 1.0 < speed.max() <= 1.5 + 1e-9
+    assert 0.7 < speed.max() <= 0.8 + 1e-9
     acceleration = np.abs(np.diff(moving, n=2, axis=0)) / PERIOD**2
     assert acceleration.max() < 5.0  # no step in the speed, not even at the first tick
 
@@ -240,6 +240,21 @@ def test_policy_has_the_joints_alone_after_the_take_over(rig):
     np.testing.assert_allclose(result.command.position, DEFAULT_POSE + 0.5 * result.action)
 
 
+def test_gains_go_over_to_the_policys_and_back(rig):
+    rig.walk(ticks=50)
+    kp, kd = (
+        np.array([getattr(r.command, gain)[0] for r in rig.results[-51:]]) for gain in ("kp", "kd")
+    )
+    np.testing.assert_allclose(kp[:26], np.linspace(200.0, 85.0, 26))  # 0.5 s
+    np.testing.assert_allclose(kd[:26], np.linspace(1.0, 0.6, 26))
+    assert (kp[26:] == 85.0).all() and (kd[26:] == 0.6).all()
+    rig.controller.request(S.STAND)
+    rig.run_until(S.STAND)
+    back = [rig.results[-1].command.kp[0], *(rig.tick().command.kp[0] for _ in range(30))]
+    np.testing.assert_allclose(back[:25], np.linspace(85.0, 200.0, 26)[1:])
+    assert back[-1] == 200.0
+
+
 def test_leaving_walk_stops_before_standing(rig):
     rig.walk(0.75, ticks=60)
     rig.controller.request(S.STAND)
@@ -283,10 +298,10 @@ def test_lying_down_is_slow_and_ends_damped(rig):
     start = len(rig.results) - 1
     rig.run_until(S.PASSIVE)
     lying = targets(rig, start)[:-1]
-    assert np.abs(np.diff(lying, axis=0)).max() / PERIOD <= 1.5 + 1e-9
+    assert np.abs(np.diff(lying, axis=0)).max() / PERIOD <= 0.8 + 1e-9
     np.testing.assert_allclose(lying[-1][:3], (-0.05, 1.57, -2.75))
     result = rig.results[-1]
-    assert (result.command.kp == 0.0).all() and (result.command.kd == 5.0).all()
+    assert (result.command.kp == 0.0).all() and (result.command.kd == 10.0).all()
 
 
 @pytest.mark.parametrize(("name", "value"), [("damping", 0.0), ("takeover_time", math.inf)])

@@ -97,4 +97,4 @@ def build_actuator(real) -> SimpleNamespace:
         drive.damping = sp.vec3(d0, d1, d2)
         return drive
 
-    return SimpleNamespace(Drive=Drive, drive_leg=drive_leg, soft_clamp=soft_clamp)
+    return SimpleNamespace(Drive=Drive, drive_joint=drive_joint, drive_leg=drive_leg)

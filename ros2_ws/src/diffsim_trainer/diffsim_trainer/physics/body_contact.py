@@ -49,7 +49,7 @@ def contact_discs(robot: Robot) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
 
 @cache
 def build_body_contact(real) -> SimpleNamespace:
-    """Structs `Discs`, `Contact` and functions `collect_feet`, `collect_discs`, `solve`."""
+    """Structs `Discs`, `Contact`, `LegWork`; functions `collect_base`, `collect_leg`, `solve`."""
     sp, dyn, act = build_spatial(real), build_dynamics(real), build_actuator(real)
     st, contact = build_stages(real, ContactModel.HARD), build_foot_contact(real)
     Model = layout.build_model_type(real)

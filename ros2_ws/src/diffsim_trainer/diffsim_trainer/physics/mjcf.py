@@ -26,6 +26,7 @@ def to_mjcf(robot: Robot, timestep: float = 0.0025, friction: float = 0.8) -> st
         timestep=_text(timestep),
         gravity=_text([0.0, 0.0, -GRAVITY]),
         cone="elliptic",
+        impratio="100",  # friction as stiff as the ground, or standing feet creep apart
         integrator="implicitfast",
     )
     defaults = ElementTree.SubElement(root, "default")

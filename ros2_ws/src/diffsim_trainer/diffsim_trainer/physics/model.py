@@ -12,14 +12,8 @@ GRAVITY = 9.81  # m/s^2
 
 # state [N, 37]
 STATE_SIZE = 37
-POSITION, ORIENTATION, LINEAR_VELOCITY, ANGULAR_VELOCITY, JOINT_POSITION, JOINT_VELOCITY = (
-    0,
-    3,
-    7,
-    10,
-    13,
-    25,
-)
+POSITION, ORIENTATION, LINEAR_VELOCITY, ANGULAR_VELOCITY = 0, 3, 7, 10
+JOINT_POSITION, JOINT_VELOCITY = 13, 25
 # params [N, 9]
 PARAMS_SIZE = 9
 FRICTION, ADDED_MASS, COM_SHIFT, KP_SCALE, KD_SCALE, MOTOR_STRENGTH, KAPPA = 0, 1, 2, 5, 6, 7, 8
@@ -33,29 +27,29 @@ DEFAULT_KAPPA = 300.0  # 1/m
 
 @cache
 def build_model_type(real):
-    """Struct type of the model for `real`; arrays are [bodies], [joints] or [legs]."""
+    """Struct type of the model for `real`; at joint angle zero all frames are base-parallel."""
     vec3, mat33 = build_spatial(real).vec3, build_spatial(real).mat33
 
     @wp.struct
     class Model:
-        dt: real
+        dt: real  # s
         sweeps: int  # of the contact solver
         correction: real  # share of the contact depth worked off in a step
-        foot_radius: real
-        kp: real
-        kd: real
-        torque_limit: real
-        saturation_torque: real
-        velocity_limit: real
-        mass: wp.array(dtype=real)
-        com: wp.array(dtype=vec3)
-        inertia: wp.array(dtype=mat33)
-        joint_offset: wp.array(dtype=vec3)
-        joint_axis: wp.array(dtype=vec3)
-        foot_offset: wp.array(dtype=vec3)
-        armature: wp.array(dtype=real)
-        viscous: wp.array(dtype=real)
-        coulomb: wp.array(dtype=real)
+        foot_radius: real  # m
+        kp: real  # N m/rad
+        kd: real  # N m s/rad
+        torque_limit: real  # N m
+        saturation_torque: real  # N m, at stall
+        velocity_limit: real  # rad/s, no torque beyond
+        mass: wp.array(dtype=real)  # [13] kg, base first, then leg by leg
+        com: wp.array(dtype=vec3)  # [13] m, in the body frame
+        inertia: wp.array(dtype=mat33)  # [13] kg m^2, about the com
+        joint_offset: wp.array(dtype=vec3)  # [12] m, joint origin in the parent frame
+        joint_axis: wp.array(dtype=vec3)  # [12] unit vector
+        foot_offset: wp.array(dtype=vec3)  # [4] m, centre of the foot sphere in the shank frame
+        armature: wp.array(dtype=real)  # [12] kg m^2
+        viscous: wp.array(dtype=real)  # [12] N m s/rad
+        coulomb: wp.array(dtype=real)  # [12] N m
 
     return Model
 

@@ -8,7 +8,7 @@ import random
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +23,13 @@ from policy_controller.verification.recorder import Topics
 from policy_controller.verification.recording import Failure, Recording
 from policy_controller.verification.runner import RunFailedError, Runner, RunWatcher
 from policy_controller.verification.scenario import Scenario
+
+TIMING_REASONS = ("STATE_STALE", "COMMAND_STALE", "CLOCK_JUMP", "OVERRUN")
+"""Guards that trip when a process does not get the processor in time."""
+TOO_BUSY = (
+    "If this computer is slow or busy, that is the cause, not the policy: end other programs, or "
+    "run with --lockstep, where time waits."
+)
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,10 @@ def record_run(
     recording = outcome.recorder.decode(
         JOINT_NAMES, FOOT_NAMES, setup.bundle.control_period, outcome.marks, watcher.on_progress
     )
-    return recording, outcome.failure
+    failure = outcome.failure
+    if failure and not setup.lockstep and any(code in failure.reason for code in TIMING_REASONS):
+        failure = replace(failure, detail=f"{failure.detail}\n{TOO_BUSY}")
+    return recording, failure
 
 
 @contextmanager
