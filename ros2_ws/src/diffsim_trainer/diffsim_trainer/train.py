@@ -33,6 +33,7 @@ from diffsim_trainer.autograd import simulate
 from diffsim_trainer.checkpoint import (
     Checkpoint,
     CheckpointError,
+    git_commit,
     load_checkpoint,
     restore_rng,
     save_checkpoint,
@@ -108,6 +109,7 @@ def train(
     config: TrainConfig, out: Path, device: str, checkpoint: Checkpoint | None, console: Console
 ) -> Path:
     """Runs the remaining iterations and returns the path of the checkpoint."""
+    git_commit()
     shac = build_trainer(config, device)
     seconds_before, path = 0.0, out / CHECKPOINT_NAME
     console.print(
