@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import warp as wp
+
 from diffsim_trainer.physics import ContactModel, Simulator, load_robot
 
 from .estimator_noise import EstimatorNoise, NoiseLevels

@@ -46,9 +46,7 @@ from .process import run_node
 from .robot_file import load_robot_file
 from .sim_settings import SimSettings, declare_noise
 
-CATCH_UP_STEPS = (
-    4  # a late loop makes up for 10 ms; what is later is given up and lowers the real-time factor
-)
+CATCH_UP_STEPS = 4  # a late loop makes up for 10 ms, what is later lowers the real-time factor
 LOCKSTEP_TIMEOUT_S = 0.5  # s of wall time, after which the state of a boundary is sent again
 FAN_OUT_CYCLES = round(STATE_RATE_HZ / FAN_OUT_RATE_HZ)
 
@@ -285,7 +283,8 @@ class SimNode(Node):
         if self._cycles % FAN_OUT_CYCLES == 0:
             self._fan_out.publish(stamp_ns, sample)
         # The state goes last: when the controller answers it, everything of this instant is out.
-        self._readings.publish(self._readings_writer.write(stamp_ns, sample, self._sim.obeyed))
+        if self._readings.get_subscription_count():  # twelve nested messages cost more than a step
+            self._readings.publish(self._readings_writer.write(stamp_ns, sample, self._sim.obeyed))
         self._states.publish(
             self._state_writer.write(stamp_ns, sample, self._settings.world.friction)
         )

@@ -15,13 +15,14 @@ pytest.importorskip("anymal_msgs", reason="needs the message packages")
 pytest.importorskip("warp", reason="needs Warp")
 pytestmark = pytest.mark.ros
 
+from rcl_interfaces.srv import ListParameters  # noqa: E402
+from rclpy.serialization import deserialize_message  # noqa: E402
+from std_srvs.srv import Trigger  # noqa: E402
+
 from anymal_bridge.conversions import CommandsWriter, stamp_to_ns  # noqa: E402
 from anymal_bridge.interface import COMMANDS, DIAGNOSTICS, INTERFACE, READINGS, STATE  # noqa: E402
 from anymal_bridge.joint_command import JointCommand, Mode  # noqa: E402
 from anymal_bridge.robot_file import load_robot_file  # noqa: E402
-from rcl_interfaces.srv import ListParameters  # noqa: E402
-from rclpy.serialization import deserialize_message  # noqa: E402
-from std_srvs.srv import Trigger  # noqa: E402
 
 START_S = 180.0
 RELAXED = {
