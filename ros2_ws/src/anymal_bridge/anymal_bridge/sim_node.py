@@ -184,7 +184,7 @@ class SimNode(Node):
             loop.report(ERROR, "the simulation has diverged; call ~/reset")
 
         commands = Status(f"{self.get_name()}: commands")
-        publishers = self._commands.get_publisher_count()
+        publishers = self.count_publishers(self._commands.topic_name)
         commands.values |= {
             "age_s": self._sim.command_age(),
             "publishers": publishers,

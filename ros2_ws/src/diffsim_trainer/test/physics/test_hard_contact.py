@@ -86,14 +86,14 @@ def test_no_restitution(hard):
     state[:, 2] += 0.05
     _, sensors = b.run(state, 60)
     height = sensors[:, 0, :, HEIGHT]
-    assert height.min() > -1e-3
+    assert height.min() > -1e-4
     for foot in height.T:
         touch = np.argmax(foot < 1e-4)
         assert touch > 0 and foot[touch:].max() < 5e-4
 
 
 def test_feet_do_not_sink_while_stepping(hard, robot):
-    # open-loop trot in place: the feet touch down 20 times and never go 5 mm into the ground
+    # open-loop trot in place: the speculative gap lets no foot through, whatever its speed
     b = hard()
     state, target = b.standing(), np.array(robot.default_pose)
     lowest = []
@@ -108,7 +108,7 @@ def test_feet_do_not_sink_while_stepping(hard, robot):
         state = states[-1]
         lowest.append(sensors[:, 0, :, HEIGHT].min())
     assert np.abs(state[0, 3:5]).max() < 0.3, "the robot should not fall in this test"
-    assert min(lowest) > -5e-3
+    assert min(lowest) > -1e-4
 
 
 @pytest.mark.parametrize("armature", [0.0, 0.006, 0.05, 0.2])
