@@ -36,7 +36,11 @@ class MujocoEngine:
         for i, data in enumerate(self.data):
             data.ctrl[:] = self._drive(data, target[i])
             mujoco.mj_step(self.model, data)
-            mujoco.mj_forward(self.model, data)
+            # Contacts and their forces stay those of the step; poses and velocities become those at
+            # its end.
+            mujoco.mj_kinematics(self.model, data)
+            mujoco.mj_comPos(self.model, data)
+            mujoco.mj_comVel(self.model, data)
             state_out[i] = self._pack(data)
             sensors[i, :, 0:3] = data.ctrl.reshape(4, 3)
             for foot, geom in enumerate(self.feet):
