@@ -32,6 +32,7 @@ class Provenance:
     robot: str
     engine: str
     timing_mode: str  # "real time" or "lockstep"
+    scheduling: str  # of the nodes: "SCHED_FIFO" or "normal"
     seed: int
     bundle: str  # path as given
     bundle_sha256: str
@@ -262,7 +263,7 @@ def _timing_table(run: Run, provenance: Provenance) -> str:
         times = (spread.p50, spread.p99, spread.max)
         return (name, spread.samples, *(_number(1e3 * value, 2) for value in times))
 
-    note = "from the first request on"
+    note = f"from the first request on; scheduling of the nodes: {provenance.scheduling}"
     if provenance.timing_mode == "lockstep":
         note += "; periods and ages are in simulated time, which waits for the controller"
     rows = [
