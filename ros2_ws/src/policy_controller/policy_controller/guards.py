@@ -4,8 +4,7 @@ A guard is a function `(sample, limits) -> str | None`, or a class whose instanc
 that when it has to remember earlier ticks. It returns None, or what it found in words. What follows
 from a tripped guard is its `Outcome`; safety.py collects them and the most restrictive one wins.
 
-Comparisons are written so that NaN does not trip a guard: the guards for non-finite numbers do
-that.
+Comparisons are written so that NaN trips no guard but those for non-finite numbers.
 """
 
 from __future__ import annotations
@@ -68,8 +67,7 @@ def _name_joints(bad: np.ndarray, values: np.ndarray, unit: str) -> str | None:
     return ", ".join(f"{JOINT_NAMES[i]} {values[i]:.4g} {unit}" for i in np.flatnonzero(bad))
 
 
-# --- input
-# -----------------------------------------------------------------------------------------
+# Input
 
 
 @guard(
@@ -315,8 +313,7 @@ class TorqueSaturation:
         return _name_joints(self._since > limits.torque_saturation_time, self._since, "s saturated")
 
 
-# --- velocity command
-# ------------------------------------------------------------------------------
+# Velocity command
 
 
 @guard(
@@ -382,8 +379,7 @@ def check_command_range(sample: Sample, limits: SafetyLimits) -> str | None:
     return f"velocity command {values.tolist()} is cut to the range" if outside.any() else None
 
 
-# --- policy and target
-# -----------------------------------------------------------------------------
+# Policy and target
 
 
 @guard(

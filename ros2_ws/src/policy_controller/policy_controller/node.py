@@ -141,6 +141,7 @@ class PolicyControllerNode(LifecycleNode):
             self._warn(lock_memory())
         freeze_garbage()
         self._active = True
+        self._control.command_publishers = self.count_publishers(self._settings.command_topic)
         self._control.start()
         return TransitionCallbackReturn.SUCCESS
 
@@ -264,13 +265,6 @@ class PolicyControllerNode(LifecycleNode):
         self.get_logger().error(text, throttle_duration_sec=1.0)
 
     # Executor thread
-
-    def begin_executor_thread(self) -> None:
-        """Run callbacks just below the control thread, so that neither waits for other
-        processes."""
-        priority = self.get_parameter("real_time_priority").value
-        if type(priority) is int and priority > 1:
-            self._warn(request_priority(priority - 1))
 
     def _on_state(self, content: bytes) -> None:
         self._inbox.put(content, None if self._settings.lockstep else time.monotonic_ns())
@@ -396,7 +390,7 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         if not node.start():
             return 1
-        spin = SpinThread(node, node.begin_executor_thread)
+        spin = SpinThread(node)
         spin.start()
         stop.wait()
         node.lie_down(STOP_TIMEOUT)
