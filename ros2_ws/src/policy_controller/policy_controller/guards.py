@@ -9,6 +9,7 @@ Comparisons are written so that NaN trips no guard but those for non-finite numb
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -189,7 +190,7 @@ def check_sole_publisher(sample: Sample, limits: SafetyLimits) -> str | None:
     needs="state",
 )
 def check_quaternion(sample: Sample, limits: SafetyLimits) -> str | None:
-    norm = float(np.linalg.norm(sample.state.base_orientation))
+    norm = math.hypot(*sample.state.base_orientation)
     if abs(norm - 1.0) > limits.max_quaternion_error:
         return f"norm of the orientation is {norm:.4g}, allowed 1 ± {limits.max_quaternion_error:g}"
     return None
@@ -206,11 +207,15 @@ def check_quaternion(sample: Sample, limits: SafetyLimits) -> str | None:
 )
 def check_orientation_jump(sample: Sample, limits: SafetyLimits) -> str | None:
     dt = (sample.state.time_ns - sample.previous.time_ns) / 1e9
-    # dg/dt = g x w in the base frame
-    predicted = sample.previous_gravity + dt * np.cross(
-        sample.previous_gravity, sample.state.base_angular_velocity
+    gx, gy, gz = sample.previous_gravity
+    wx, wy, wz = sample.state.base_angular_velocity
+    # dg/dt = g x w in the base frame; written out, np.cross costs a tenth of the tick
+    predicted = (
+        gx + dt * (gy * wz - gz * wy),
+        gy + dt * (gz * wx - gx * wz),
+        gz + dt * (gx * wy - gy * wx),
     )
-    error = float(np.linalg.norm(sample.gravity - predicted))
+    error = math.dist(sample.gravity, predicted)
     if error > limits.max_orientation_jump:
         return f"gravity moved {error:.3f} rad off, limit {limits.max_orientation_jump:g} rad"
     return None
@@ -240,8 +245,8 @@ def check_tilt(sample: Sample, limits: SafetyLimits) -> str | None:
     needs="state",
 )
 def check_base_velocity(sample: Sample, limits: SafetyLimits) -> str | None:
-    speed = float(np.linalg.norm(sample.state.base_linear_velocity))
-    rate = float(np.linalg.norm(sample.state.base_angular_velocity))
+    speed = math.hypot(*sample.state.base_linear_velocity)
+    rate = math.hypot(*sample.state.base_angular_velocity)
     if speed > limits.max_base_speed:
         return f"base moves at {speed:.3g} m/s, limit {limits.max_base_speed:g} m/s"
     if rate > limits.max_base_rate:
@@ -413,7 +418,7 @@ class VelocitySign:
 
     def __call__(self, sample: Sample, limits: SafetyLimits) -> str | None:
         wanted, found = sample.velocity_command[:2], sample.state.base_linear_velocity[:2]
-        speed = float(np.linalg.norm(wanted))
+        speed = math.hypot(*wanted)
         along = float(wanted @ found) / speed if speed > self.MIN_COMMAND else 0.0
         against = along < -limits.velocity_sign_speed
         self._since = self._since + sample.control_period if against else 0.0

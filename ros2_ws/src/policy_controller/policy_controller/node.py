@@ -59,6 +59,9 @@ from policy_controller.process import SpinThread, catch_signals
 
 STOP_TIMEOUT = 15.0
 """Seconds for walk, stand, lie down, passive; then the drives are damped wherever the robot is."""
+SWITCH_INTERVAL = 0.0005
+"""s, after which the executor's thread hands the interpreter over to a waiting control thread."""
+
 _AT_REST = (MotionState.PASSIVE, MotionState.FAULT)
 _RELIABLE_1 = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
 _RELIABLE_10 = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
@@ -385,6 +388,7 @@ class PolicyControllerNode(LifecycleNode):
 def main(args: Sequence[str] | None = None) -> int:
     """Run the node until SIGINT or SIGTERM; then the robot lies down before the process ends."""
     stop = catch_signals()
+    sys.setswitchinterval(SWITCH_INTERVAL)
     rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     node = PolicyControllerNode()
     try:

@@ -133,9 +133,7 @@ class NodeProcesses:
             )
         self._processes[command.name] = process
         if self._real_time:  # before it has threads: they inherit it
-            os.sched_setscheduler(
-                process.pid, os.SCHED_FIFO, os.sched_param(_REAL_TIME_PRIORITY)
-            )
+            os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(_REAL_TIME_PRIORITY))
 
 
 def may_use_real_time() -> bool:
