@@ -1,6 +1,8 @@
 """The launch files: what they start exists, and started by the real `launch` it comes up."""
 
 import ast
+import threading
+import time
 from importlib.util import find_spec
 
 import pytest
@@ -64,42 +66,74 @@ def test_real_robot_is_a_dry_run_unless_told_otherwise():
     assert keyword(call, "default_value") == "true"
 
 
+def wait_until_up(context, timeout: float) -> bool:
+    """Whether within `timeout` [s] the robot publishes its state and the controller is active."""
+    import rclpy
+    from anymal_msgs.msg import AnymalState
+    from lifecycle_msgs.msg import State
+    from lifecycle_msgs.srv import GetState
+    from rclpy.executors import SingleThreadedExecutor
+    from rclpy.qos import qos_profile_sensor_data
+
+    node = rclpy.create_node("observer", context=context)
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+    states = []
+    node.create_subscription(
+        AnymalState, "/state_estimator/anymal_state", states.append, qos_profile_sensor_data
+    )
+    client = node.create_client(GetState, "/policy_controller/get_state")
+    end, answer = time.monotonic() + timeout, None
+    while time.monotonic() < end:
+        executor.spin_once(timeout_sec=0.1)
+        if answer is None and states and client.service_is_ready():
+            answer = client.call_async(GetState.Request())
+        elif answer is not None and answer.done():
+            if answer.result().current_state.id == State.PRIMARY_STATE_ACTIVE:
+                break
+            answer = None
+    executor.shutdown()
+    node.destroy_node()
+    return time.monotonic() < end
+
+
 @pytest.mark.ros
 @pytest.mark.slow
 @pytest.mark.skipif(
     find_spec("launch_ros") is None, reason="launch_ros is not on PyPI; it comes with a ROS 2"
 )
-def test_sim_launch_brings_the_controller_to_active(monkeypatch):
-    """As `ros2 launch policy_controller anymal_sim.launch.py`, ended once the node is active."""
+def test_sim_launch_brings_up_robot_and_controller(monkeypatch):
+    """As `ros2 launch policy_controller anymal_sim.launch.py`, ended once both are up."""
+    import rclpy
     from domain_coordinator import domain_id
     from launch import LaunchDescription, LaunchService
-    from launch.actions import (
-        IncludeLaunchDescription,
-        OpaqueFunction,
-        RegisterEventHandler,
-        Shutdown,
-        TimerAction,
-    )
+    from launch.actions import IncludeLaunchDescription, RegisterEventHandler
+    from launch.event_handlers import OnProcessExit
     from launch.substitutions import PathJoinSubstitution
-    from launch_ros.event_handlers import OnStateTransition
     from launch_ros.substitutions import FindPackageShare
 
     monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    reached = []
-    file = PathJoinSubstitution(
-        [FindPackageShare("policy_controller"), "launch", "anymal_sim.launch.py"]
-    )
-    note = OpaqueFunction(function=lambda context: reached.append("active"))
-    active = OnStateTransition(goal_state="active", entities=[note, Shutdown(reason="active")])
-    give_up = TimerAction(period=90.0, actions=[Shutdown(reason="not active in time")])
-    with domain_id() as domain:
+    share = FindPackageShare("policy_controller")
+    file = PathJoinSubstitution([share, "launch", "anymal_sim.launch.py"])
+    context = rclpy.Context()
+    with domain_id() as domain, rclpy.init(context=context, domain_id=domain):
         monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
         service = LaunchService(noninteractive=True)
+        up, codes = [], []
+        exits = OnProcessExit(on_exit=lambda event, _: codes.append(event.returncode))
         service.include_launch_description(
-            LaunchDescription(
-                [RegisterEventHandler(active), give_up, IncludeLaunchDescription(file)]
-            )
+            LaunchDescription([RegisterEventHandler(exits), IncludeLaunchDescription(file)])
         )
-        status = service.run()
-    assert reached == ["active"]
-    assert status == 0
+
+        def watch() -> None:
+            try:
+                up.append(wait_until_up(context, timeout=120.0))
+            finally:
+                service.shutdown()
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        service.run()
+        watcher.join()
+    assert up == [True]
+    assert codes == [0, 0]

@@ -110,7 +110,7 @@ class AnymalBridgeNode(Node):
         self.get_logger().error(text)
 
     def _on_watch(self) -> None:
-        commanders = self._commands.get_publisher_count()
+        commanders = self.count_publishers(self._commands.topic_name)
         drivers = self._transport.other_drivers()
         with self._lock:
             self._guard.observe_publishers(commanders, drivers)

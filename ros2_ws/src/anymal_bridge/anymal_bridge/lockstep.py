@@ -4,9 +4,9 @@ The protocol, seen from the simulated robot:
   HELD    no command has ever come. Time runs at real time and states are sent, but the robot stays
           as it was set up, so that what follows depends on the commands only and two runs are equal
           to the last bit.
-  LOCKED  from the first command on. Its stamp says which state it answers; boundaries lie whole
-          control periods after it. At a boundary time stops until a command arrives that carries
-          the stamp of the state sent there. The robot is let go at the first boundary.
+  LOCKED  from the first command on. The stamp of a command says which state it answers; the next
+          boundary lies one control period after the newest state that was answered. There time
+          stops until its state is answered. The robot is let go at the first boundary that was.
   FREE    the controller did not answer. Time runs at real time until it sends a command again.
 """
 
@@ -23,44 +23,55 @@ class LockstepState(enum.Enum):
 
 
 class LockstepGate:
-    """Where the boundaries are and whether the one of now has been answered."""
+    """Where the boundaries are and whether the one of now has been answered.
+
+    One thread sends states and waits; another tells the answers.
+    """
 
     def __init__(self, control_period_ns: int) -> None:
         self.control_period_ns = control_period_ns
         self.state = LockstepState.HELD
         self.missed = 0  # boundaries given up
         self._condition = threading.Condition()
-        self._answered_ns = -1  # newest stamp that a command carried
-        self._phase_ns = 0  # a stamp on the grid of boundaries
+        self._now_ns = 0  # stamp of the newest state
+        self._answered_ns = 0  # stamp of the newest state that was answered
+        self._grid_ns = 0  # boundaries lie whole periods after it
 
-    def answer(self, stamp_ns: int) -> None:
-        """A command arrived that answers the state stamped ``stamp_ns``."""
+    def begin(self, now_ns: int) -> None:
+        """The state stamped ``now_ns`` is about to be sent."""
         with self._condition:
-            if self.state is not LockstepState.LOCKED:
-                # The controller counts its periods from the state it answered, so the grid starts
-                # there.
-                self.state, self._phase_ns = LockstepState.LOCKED, stamp_ns
-            self._answered_ns = max(self._answered_ns, stamp_ns)
-            self._condition.notify_all()
+            self._now_ns = now_ns
 
-    def at_boundary(self, now_ns: int) -> bool:
-        """Whether a command must have answered the state of ``now_ns`` before time goes on."""
+    def answer(self, stamp_ns: int) -> bool:
+        """A command arrived that says it answers the state of ``stamp_ns``; could that be?"""
         with self._condition:
-            return (
-                self.state is LockstepState.LOCKED
-                and now_ns > self._phase_ns
-                and (now_ns - self._phase_ns) % self.control_period_ns == 0
-            )
+            if not 0 < stamp_ns <= self._now_ns:
+                return False
+            if stamp_ns > self._answered_ns:
+                self.state = LockstepState.LOCKED
+                self._answered_ns = self._grid_ns = stamp_ns
+                self._condition.notify_all()
+            return True
 
-    def wait(self, now_ns: int, timeout: float) -> bool:
-        """Wait, at most ``timeout`` [s], until the state of ``now_ns`` is answered; was it?"""
+    def at_boundary(self) -> bool:
+        """Whether time must not go on before the newest state is answered."""
         with self._condition:
-            return self._condition.wait_for(lambda: self._answered_ns >= now_ns, timeout)
+            return self._must_wait()
+
+    def is_answered(self) -> bool:
+        """Whether the newest state is answered."""
+        with self._condition:
+            return self._answered_ns == self._now_ns
+
+    def wait(self, timeout: float) -> bool:
+        """Wait, at most ``timeout`` [s], until time may go on; may it?"""
+        with self._condition:
+            return self._condition.wait_for(lambda: not self._must_wait(), timeout)
 
     def postpone(self, step_ns: int) -> None:
         """The state of this boundary was not sent, so nobody can answer: move the grid a step."""
         with self._condition:
-            self._phase_ns += step_ns
+            self._grid_ns += step_ns
 
     def give_up(self) -> None:
         """Nobody answers: let time run until the next command."""
@@ -72,3 +83,8 @@ class LockstepGate:
         """Back to the beginning, for a robot that was set up anew."""
         with self._condition:
             self.state = LockstepState.HELD
+
+    def _must_wait(self) -> bool:
+        since = self._now_ns - self._grid_ns
+        locked = self.state is LockstepState.LOCKED
+        return locked and since > 0 and since % self.control_period_ns == 0

@@ -14,6 +14,8 @@ from rclpy.experimental.events_executor import EventsExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 
 class SpinThread:
     """Executes the callbacks of one node in a thread of its own.
@@ -57,9 +59,8 @@ def run_node(create_node: Callable[[], Node], args: Sequence[str] | None = None)
         stop.set()
 
     threading.excepthook = fail
-    # Set before rclpy starts and never taken back: a second signal during the shutdown finds the
-    # event set already.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    # Set before rclpy starts and kept: a second signal during the shutdown changes nothing.
+    for number in STOP_SIGNALS:
         signal.signal(number, lambda *_: stop.set())
     rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     try:
@@ -77,4 +78,7 @@ def run_node(create_node: Callable[[], Node], args: Sequence[str] | None = None)
             node.destroy_node()
     finally:
         rclpy.shutdown()
+        # The interpreter gives handlers back before it ends; a signal then would kill the process.
+        for number in STOP_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
     return 1 if failed.is_set() else 0

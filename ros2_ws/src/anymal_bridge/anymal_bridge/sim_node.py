@@ -46,9 +46,7 @@ from .process import run_node
 from .robot_file import load_robot_file
 from .sim_settings import SimSettings, declare_noise
 
-CATCH_UP_STEPS = (
-    4  # a late loop makes up for 10 ms; what is later is given up and lowers the real-time factor
-)
+CATCH_UP_STEPS = 4  # a late loop makes up for 10 ms, what is later lowers the real-time factor
 LOCKSTEP_TIMEOUT_S = 0.5  # s of wall time, after which the state of a boundary is sent again
 FAN_OUT_CYCLES = round(STATE_RATE_HZ / FAN_OUT_RATE_HZ)
 
@@ -144,8 +142,12 @@ class SimNode(Node):
             self.get_logger().error(f"command refused: {error}", throttle_duration_sec=1.0)
             return
         self._events.append(command)
-        if self._gate:
-            self._gate.answer(command.stamp_ns)
+        if self._gate and not self._gate.answer(command.stamp_ns):
+            self.get_logger().error(
+                f"command stamped {command.stamp_ns * 1e-9:.4f} s answers no state that was sent; "
+                "in lockstep a command carries the stamp of the state it answers",
+                throttle_duration_sec=1.0,
+            )
 
     def _on_unconnected(self, text: str) -> None:
         self._unconnected = text
@@ -184,7 +186,7 @@ class SimNode(Node):
             loop.report(ERROR, "the simulation has diverged; call ~/reset")
 
         commands = Status(f"{self.get_name()}: commands")
-        publishers = self._commands.get_publisher_count()
+        publishers = self.count_publishers(self._commands.topic_name)
         commands.values |= {
             "age_s": self._sim.command_age(),
             "publishers": publishers,
@@ -218,11 +220,12 @@ class SimNode(Node):
         held, grid = True, None
         while not self._stop.is_set():
             begin = time.monotonic()
+            gate.begin(now_ns)
             sent = self._publish(now_ns)
-            if gate.at_boundary(now_ns):
+            if gate.at_boundary():
                 if sent:
-                    self._wait_for_answer(now_ns)
-                    held = False
+                    self._wait_for_answer(now_ns, held)
+                    held = held and not gate.is_answered()
                 else:
                     gate.postpone(STEP_NS)
             if self._handle_events():
@@ -241,13 +244,17 @@ class SimNode(Node):
             _sleep_until(grid.deadline())
             grid.advance(time.monotonic())
 
-    def _wait_for_answer(self, now_ns: int) -> None:
+    def _wait_for_answer(self, now_ns: int, held: bool) -> None:
         """Wait for the command to the state of ``now_ns``; send it again if it seems to be lost."""
         gate = self._gate
-        if gate.wait(now_ns, LOCKSTEP_TIMEOUT_S):
+        if gate.wait(LOCKSTEP_TIMEOUT_S):
             return
         self._states.publish(self._state_writer.message)
-        if not gate.wait(now_ns, LOCKSTEP_TIMEOUT_S) and not self._stop.is_set():
+        if gate.wait(LOCKSTEP_TIMEOUT_S) or self._stop.is_set():
+            return
+        if held:
+            gate.hold()
+        else:
             gate.give_up()
             self.get_logger().warning(
                 f"no command for the state of {now_ns * 1e-9:.4f} s: time runs free until one "
@@ -285,7 +292,8 @@ class SimNode(Node):
         if self._cycles % FAN_OUT_CYCLES == 0:
             self._fan_out.publish(stamp_ns, sample)
         # The state goes last: when the controller answers it, everything of this instant is out.
-        self._readings.publish(self._readings_writer.write(stamp_ns, sample, self._sim.obeyed))
+        if self._readings.get_subscription_count():  # twelve nested messages cost more than a step
+            self._readings.publish(self._readings_writer.write(stamp_ns, sample, self._sim.obeyed))
         self._states.publish(
             self._state_writer.write(stamp_ns, sample, self._settings.world.friction)
         )

@@ -15,13 +15,14 @@ pytest.importorskip("anymal_msgs", reason="needs the message packages")
 pytest.importorskip("warp", reason="needs Warp")
 pytestmark = pytest.mark.ros
 
+from rcl_interfaces.srv import ListParameters  # noqa: E402
+from rclpy.serialization import deserialize_message  # noqa: E402
+from std_srvs.srv import Trigger  # noqa: E402
+
 from anymal_bridge.conversions import CommandsWriter, stamp_to_ns  # noqa: E402
 from anymal_bridge.interface import COMMANDS, DIAGNOSTICS, INTERFACE, READINGS, STATE  # noqa: E402
 from anymal_bridge.joint_command import JointCommand, Mode  # noqa: E402
 from anymal_bridge.robot_file import load_robot_file  # noqa: E402
-from rcl_interfaces.srv import ListParameters  # noqa: E402
-from rclpy.serialization import deserialize_message  # noqa: E402
-from std_srvs.srv import Trigger  # noqa: E402
 
 START_S = 180.0
 RELAXED = {
@@ -124,7 +125,7 @@ def test_commands_pass_only_when_armed_and_damping_follows_when_they_end(start_n
     assert rig.sent == [] and rig.guard()["guard"] == "disarmed"
 
     rig.arm_when_it_lets()
-    peer.until(lambda: rig.obeyed()[:2] == (robot.kp, pytest.approx(robot.kd)))
+    peer.until(lambda: rig.sent and rig.obeyed()[:2] == (robot.kp, pytest.approx(robot.kd)))
     sent = rig.sent[-1].commands
     assert [command.name for command in sent] == list(robot.joint_names)
     stamp_ns = stamp_to_ns(sent[0].header.stamp)
@@ -205,9 +206,9 @@ def test_bridge_leaves_the_robot_damping(start_node, peer, robot, number):
     rig = Rig(start_node, peer, dry_run=False)
     Controller(peer, robot)
     rig.arm_when_it_lets()
-    peer.until(lambda: rig.obeyed()[0] == robot.kp)
+    peer.until(lambda: rig.sent and rig.obeyed()[0] == robot.kp)
     rig.bridge.process.send_signal(number)
-    peer.until(lambda: rig.obeyed()[0] == 0.0 and rig.obeyed()[2] > 0)
+    peer.until(lambda: not any(command.pid_gains_p for command in rig.sent[-1].commands))
     assert rig.bridge.end((number,)) == 0
     assert "Traceback" not in rig.bridge.output()
 

@@ -8,6 +8,14 @@ import pytest
 pytest.importorskip("anymal_msgs", reason="needs the message packages")
 pytestmark = pytest.mark.ros
 
+from anymal_msgs.msg import AnymalState, Contact  # noqa: E402
+from rclpy.serialization import deserialize_message, serialize_message  # noqa: E402
+from series_elastic_actuator_msgs.msg import (  # noqa: E402
+    SeActuatorCommand,
+    SeActuatorCommands,
+    SeActuatorReadings,
+)
+
 from anymal_bridge.conversions import (  # noqa: E402
     CommandsWriter,
     ReadingsWriter,
@@ -20,13 +28,6 @@ from anymal_bridge.conversions import (  # noqa: E402
 from anymal_bridge.joint_command import CommandError, JointCommand, Mode, Refusal  # noqa: E402
 from anymal_bridge.kinematics import rotation_matrix  # noqa: E402
 from anymal_bridge.robot_sample import FootContact, RobotSample, RobotState  # noqa: E402
-from anymal_msgs.msg import AnymalState, Contact  # noqa: E402
-from rclpy.serialization import deserialize_message, serialize_message  # noqa: E402
-from series_elastic_actuator_msgs.msg import (  # noqa: E402
-    SeActuatorCommand,
-    SeActuatorCommands,
-    SeActuatorReadings,
-)
 
 LEGS, JOINTS = ("LF", "RF", "LH", "RH"), ("HAA", "HFE", "KFE")
 NAMES = tuple(f"{leg}_{joint}" for leg in LEGS for joint in JOINTS)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from anymal_bridge.estimator_noise import EstimatorNoise, NoiseLevels
 from anymal_bridge.faults import CommandLink, Faults, StateLink, corrupt
 from anymal_bridge.joint_command import damping_command

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from anymal_bridge import guard as guard_module
 from anymal_bridge.guard import FILTERS, TRIPS, Guard, GuardLimits, GuardState, Reason
 from anymal_bridge.joint_command import JointCommand, Mode, damping_command

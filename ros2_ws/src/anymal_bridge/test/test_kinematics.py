@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from anymal_bridge.kinematics import (
     FootKinematics,
     multiply_quaternions,

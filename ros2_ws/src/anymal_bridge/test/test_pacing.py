@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from anymal_bridge.pacing import DeadlineGrid, Durations
 
 

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -46,6 +47,16 @@ def test_signals_end_it_with_code_0(ros_domain, signals):
     assert process.returncode == 0
     assert output.endswith("closed\n")
     assert "Traceback" not in errors
+
+
+def test_signals_until_the_very_end_change_nothing(ros_domain):
+    """Also while the interpreter takes itself down: Ctrl-C reaches a process more than once."""
+    process = run_example("print('ready', flush=True)")
+    assert process.stdout.readline() == "ready\n"
+    while process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.0005)
+    assert process.returncode == 0
 
 
 def test_exception_in_a_callback_ends_it_with_code_1(ros_domain):

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+
 from anymal_bridge.robot_file import RobotFileError, load_robot_file
 
 ROBOTS = Path(__file__).parents[4] / "config" / "robot"

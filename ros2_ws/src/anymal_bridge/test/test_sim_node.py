@@ -12,6 +12,10 @@ pytest.importorskip("anymal_msgs", reason="needs the message packages")
 pytest.importorskip("warp", reason="needs Warp")
 pytestmark = pytest.mark.ros
 
+from anymal_msgs.msg import AnymalState, Contact  # noqa: E402
+from rosgraph_msgs.msg import Clock  # noqa: E402
+from std_srvs.srv import Trigger  # noqa: E402
+
 from anymal_bridge.conversions import CommandsWriter, StateReader, stamp_to_ns  # noqa: E402
 from anymal_bridge.interface import (  # noqa: E402
     COMMANDS,
@@ -23,9 +27,6 @@ from anymal_bridge.interface import (  # noqa: E402
 )
 from anymal_bridge.joint_command import JointCommand, Mode  # noqa: E402
 from anymal_bridge.robot_file import load_robot_file  # noqa: E402
-from anymal_msgs.msg import AnymalState, Contact  # noqa: E402
-from rosgraph_msgs.msg import Clock  # noqa: E402
-from std_srvs.srv import Trigger  # noqa: E402
 
 STEP_NS = 2_500_000
 PERIOD_NS = 20_000_000

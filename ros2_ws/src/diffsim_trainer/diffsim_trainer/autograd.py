@@ -24,6 +24,11 @@ from diffsim_trainer.physics import Simulator
 SENSOR_SIZE = 10
 
 
+def silence_warp() -> None:
+    """Keeps Warp's start-up banner off standard output, where commands print their results."""
+    wp.config.log_level = wp.LOG_WARNING
+
+
 class CotangentMonitor:
     """Device-side counters over all backward passes since the last `reset` (float32 [3]).
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.metadata
 import subprocess
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +107,11 @@ def _rng_state() -> dict[str, torch.Tensor]:
     return state
 
 
+@cache
 def git_commit() -> str:
     """Commit of the source tree this package runs from, with '-dirty' when it was changed;
-    'unknown' outside a checkout."""
+    'unknown' outside a checkout. Asked once per process: training calls it at the start, so that
+    later edits are not blamed on the code that runs."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         done = subprocess.run(

@@ -110,6 +110,7 @@ class RewardConfig:
     joint_speed_limit: float = 6.0  # rad/s
     stand_joint_speed: float = 0.02  # on the squared joint speed, zero command only
     stand_base_speed: float = 1.0  # on the squared base speed, zero command only
+    stand_torque: float = 1.0e-4  # on the squared torque, zero command only: no feet pulling apart
     stand_pose: float = 1.0  # on |q - default|^2, zero command only
 
 

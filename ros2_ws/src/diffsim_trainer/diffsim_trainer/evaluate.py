@@ -21,9 +21,10 @@ import numpy as np
 import onnxruntime
 import torch
 
+from diffsim_trainer.autograd import silence_warp
 from diffsim_trainer.checkpoint import load_checkpoint
 from diffsim_trainer.config import GaitConfig
-from diffsim_trainer.engines import HardContactEngine
+from diffsim_trainer.hard_contact_engine import HardContactEngine
 from diffsim_trainer.metrics import Trajectory, measure
 from diffsim_trainer.physics import Robot, load_robot
 from diffsim_trainer.rollout import (
@@ -67,7 +68,7 @@ def change(name: str, first: Command, at: float, then: Command, seconds: float) 
 
 
 def wander(seed: int, seconds: float = 30.0) -> Scenario:
-    """A new random command every 0.5 to 2.5 s, a quarter of them zero: who falls here falls later."""
+    """A new random command every 0.5 to 2.5 s, a quarter of them zero."""
     rng = np.random.default_rng(seed)
     script, time = [], 0.0
     while time < seconds:
@@ -161,6 +162,15 @@ def policy_from_bundle(path: Path, robot: Robot) -> tuple[Policy, PolicyContract
     return lambda observation: session.run(None, {"observation": observation})[0], contract
 
 
+def import_mujoco_engine() -> Callable[..., Step]:
+    """MuJoCo is installed for tests, not for training."""
+    try:
+        from diffsim_trainer.mujoco_engine import MujocoEngine
+    except ImportError as error:
+        raise SystemExit(f"--engine mujoco: {error}; pip install mujoco") from error
+    return MujocoEngine
+
+
 def format_rows(rows: list[dict[str, float | str]], style: str) -> str:
     if style == "json":
         return json.dumps(rows, indent=1)
@@ -198,6 +208,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--payload", type=float, default=0.0, help="kg added to the base")
     parser.add_argument("--format", choices=("table", "csv", "json"), default="table")
     args = parser.parse_args(argv)
+    silence_warp()
     torch.set_num_threads(1)
     robot = load_robot(args.robot) if args.robot is not None else None
     if args.checkpoint is not None:
@@ -207,8 +218,9 @@ def main(argv: list[str] | None = None) -> int:
     else:
         policy, contract = policy_from_bundle(args.bundle, robot)
 
+    engine = import_mujoco_engine() if args.engine == "mujoco" else HardContactEngine
+
     def make_step(num_envs: int) -> Step:
-        engine = HardContactEngine
         return engine(contract.robot, num_envs, EVALUATION_DT, args.friction, args.payload)
 
     print(

@@ -19,9 +19,10 @@ import onnx
 import onnxruntime
 import torch
 
+from diffsim_trainer.autograd import silence_warp
 from diffsim_trainer.checkpoint import Checkpoint, CheckpointError, load_checkpoint
 from diffsim_trainer.config import EnvConfig
-from diffsim_trainer.engines import HardContactEngine
+from diffsim_trainer.hard_contact_engine import HardContactEngine
 from diffsim_trainer.networks import ACTION_SIZE, Actor
 from diffsim_trainer.observation import OBSERVATION_SIZE
 from diffsim_trainer.physics import load_robot
@@ -185,6 +186,7 @@ def main(argv: list[str] | None = None) -> int:
         "--robot", type=Path, help="robot description; default: the one the checkpoint names"
     )
     args = parser.parse_args(argv)
+    silence_warp()
     try:
         bundle = export_bundle(load_checkpoint(args.checkpoint), args.out, args.robot)
     except (CheckpointError, ExportError, FileExistsError) as error:

@@ -71,10 +71,18 @@ def _tracking(t: Trajectory) -> dict[str, float]:
 
 def _standing(t: Trajectory) -> dict[str, float]:
     return {
+        "heading_drift": abs(_heading_change(t.state[:, 0])),
         "drift": np.linalg.norm(t.state[-1, 0, :2] - t.state[0, 0, :2]),
         "joint_speed_rms": np.sqrt((t.state[:, 0, 25:37] ** 2).mean()),
         "base_height": t.state[:, 0, 2].mean(),
     }
+
+
+def _heading_change(state: np.ndarray) -> float:
+    """Angle in rad between the first and the last heading of one robot [T, 37]."""
+    x, y, z, w = state[[0, -1], 3:7].T
+    heading = np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+    return (heading[1] - heading[0] + np.pi) % (2 * np.pi) - np.pi
 
 
 def _gait(t: Trajectory) -> dict[str, float]:

@@ -5,7 +5,7 @@ Weights are in `RewardConfig`; `compute_reward` alone knows how the terms are pu
 recipe follows the task of Schwarke et al. (CoRL 2025): velocity tracking, a smooth foot-height
 target instead of the usual air-time bonus (which has no gradient), and small regularisers. What was
 added: quadratic tails of the tracking terms (exp is flat far from the command), a slip penalty, a
-soft joint-speed limit, and three terms that hold only at zero command.
+soft joint-speed limit, and terms that hold only at zero command.
 
 Arrays: state [N, 37] and sensors [N, 4, 10] as in diffsim_trainer.physics, command [N, 3], actions
 [N, 12].
@@ -42,6 +42,7 @@ TERM_NAMES = (
     "joint_speed",
     "stand_joint_speed",
     "stand_base_speed",
+    "stand_torque",
     "stand_pose",
 )
 
@@ -88,6 +89,7 @@ def compute_reward(
         "joint_speed": -c.joint_speed * square_excess(state[:, 25:37], c.joint_speed_limit),
         "stand_joint_speed": -c.stand_joint_speed * standing * square_norm(state[:, 25:37]),
         "stand_base_speed": -c.stand_base_speed * standing * square_norm(state[:, 7:13]),
+        "stand_torque": -c.stand_torque * standing * square_norm(motor_torque),
         "stand_pose": -c.stand_pose * standing * square_norm(state[:, 13:25] - default_pose),
     }
     stacked = torch.stack([terms[name] for name in TERM_NAMES], 1)

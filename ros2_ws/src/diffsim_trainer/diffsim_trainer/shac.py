@@ -116,7 +116,7 @@ class Shac:
         self.iteration += 1
         return metrics
 
-    def capture(self, warm_up: int = 3) -> None:
+    def capture(self, warm_up: int) -> None:
         """CUDA only: runs `warm_up` iterations, then records the iteration as one graph that later
         `update` calls replay."""
         stream = torch.cuda.Stream()

@@ -29,10 +29,11 @@ from rich.progress import (
 )
 from torch.utils.tensorboard import SummaryWriter
 
-from diffsim_trainer.autograd import simulate
+from diffsim_trainer.autograd import silence_warp, simulate
 from diffsim_trainer.checkpoint import (
     Checkpoint,
     CheckpointError,
+    git_commit,
     load_checkpoint,
     restore_rng,
     save_checkpoint,
@@ -44,6 +45,7 @@ from diffsim_trainer.shac import Shac
 
 CHECKPOINT_NAME = "checkpoint.pt"
 LOG_NAME = "training_log.csv"
+WARM_UP = 3  # iterations before one is recorded as a CUDA graph
 
 
 def build_trainer(config: TrainConfig, device: str) -> Shac:
@@ -81,19 +83,24 @@ def compile_physics(shac: Shac) -> float:
 
 
 class TrainingLog:
-    """One row per logged iteration, to a CSV file and to TensorBoard."""
+    """One row per logged iteration, to a CSV file and to TensorBoard. When resuming from iteration
+    `resume_at`, later rows of an interrupted run are dropped."""
 
-    def __init__(self, directory: Path, append: bool) -> None:
-        self.writer = SummaryWriter(str(directory))
-        self.file = open(directory / LOG_NAME, "a" if append else "w", newline="")
-        self.columns: list[str] | None = None
-        self.append = append
+    def __init__(self, directory: Path, resume_at: int | None) -> None:
+        path = directory / LOG_NAME
+        kept: list[str] = []
+        if resume_at is not None and path.is_file():
+            lines = path.read_text().splitlines(keepends=True)
+            kept = lines[:1] + [x for x in lines[1:] if int(x.split(",")[0]) <= resume_at]
+        self.writer = SummaryWriter(str(directory), purge_step=resume_at)
+        self.file = open(path, "w", newline="")
+        self.file.writelines(kept)
+        self.columns = kept[0].strip().split(",") if kept else None
 
     def write(self, row: dict[str, float]) -> None:
         if self.columns is None:
             self.columns = list(row)
-            if not self.append:
-                self.file.write(",".join(self.columns) + "\n")
+            self.file.write(",".join(self.columns) + "\n")
         csv.writer(self.file).writerow(f"{row[name]:.6g}" for name in self.columns)
         self.file.flush()
         for name, value in row.items():
@@ -108,6 +115,8 @@ def train(
     config: TrainConfig, out: Path, device: str, checkpoint: Checkpoint | None, console: Console
 ) -> Path:
     """Runs the remaining iterations and returns the path of the checkpoint."""
+    out.mkdir(parents=True, exist_ok=True)
+    git_commit()
     shac = build_trainer(config, device)
     seconds_before, path = 0.0, out / CHECKPOINT_NAME
     console.print(
@@ -118,9 +127,9 @@ def train(
         restore_rng(checkpoint.rng)
         seconds_before = checkpoint.training_seconds
         console.print(f"resuming at iteration {shac.iteration} of {config.iterations}")
-    if torch.device(device).type == "cuda":
-        shac.capture()
-    log = TrainingLog(out, append=checkpoint is not None)
+    log = TrainingLog(out, None if checkpoint is None else shac.iteration)
+    if torch.device(device).type == "cuda" and shac.iteration + WARM_UP < config.iterations:
+        shac.capture(WARM_UP)
     samples_per_iteration = config.shac.horizon * config.env.num_envs
     start = time.perf_counter()
 
@@ -208,10 +217,10 @@ def main(argv: list[str] | None = None) -> int:
     )
     args = parser.parse_args(argv)
     console = Console()
+    silence_warp()
     torch.set_num_threads(args.threads)
     try:
         config = load_config(args.config)
-        args.out.mkdir(parents=True, exist_ok=True)
         checkpoint = load_checkpoint(args.out / CHECKPOINT_NAME) if args.resume else None
         if checkpoint is not None and checkpoint.config.sha256() != config.sha256():
             raise CheckpointError(

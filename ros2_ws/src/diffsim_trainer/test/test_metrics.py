@@ -68,6 +68,15 @@ def test_falls_are_seen_at_any_time(index, value):
     assert has_fallen(t.state)[0]
 
 
+def test_heading_drift_is_an_angle_and_wraps():
+    """From +170 to -170 degrees is 20 degrees, not 340."""
+    t = trajectory()
+    for step, degrees in ((0, 170.0), (-1, -170.0)):
+        half = np.radians(degrees) / 2
+        t.state[step, 0, 3:7] = [0.0, 0.0, np.sin(half), np.cos(half)]
+    assert measure(t, measured_from=0.0)["heading_drift"] == pytest.approx(np.radians(20.0))
+
+
 def test_part_selects_one_robot_and_its_time():
     t = trajectory(400)
     both = Trajectory(

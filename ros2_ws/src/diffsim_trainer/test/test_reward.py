@@ -116,6 +116,7 @@ def test_every_penalty_lowers_the_reward():
     state[:, 13:25] += 0.2
     state[:, 25:37] = 9.0
     sensors = torch.full((1, 4, 10), 0.02)
+    sensors[:, :, 0:3] = RewardConfig().torque_soft_limit + 1.0
     terms = terms_of(state, sensors, action=torch.ones(1, 12), previous=-torch.ones(1, 12))
     for name in set(TERM_NAMES) - {"alive", "linear_tracking", "yaw_tracking"}:
         assert terms[name].item() < 0, name

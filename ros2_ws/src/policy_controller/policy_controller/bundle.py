@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import os
 import sys
 import tempfile
@@ -274,6 +275,10 @@ def _check_consistency(bundle: PolicyBundle) -> list[str]:
     limits = bundle.limits
     for index, joint in enumerate(JOINT_NAMES):
         lower, upper = limits.position_lower[index], limits.position_upper[index]
+        if not upper - lower <= 2.0 * math.pi:
+            found, allowed = (lower, upper), "at most one turn apart"
+            cure = f"limits that wide are no guard, {_EXPORT_AGAIN}"
+            problems.append(describe_problem(f"limits.position {joint}", found, allowed, cure))
         if not lower < bundle.default_pose[index] < upper:
             allowed = f"between {lower} and {upper} rad (limits)"
             problems.append(

@@ -1,5 +1,4 @@
-"""The control thread: newest state in, one tick, command out; and the operator's requests between
-ticks.
+"""The control thread: newest state in, one tick, command out. Requests come between two ticks.
 
 No rclpy: what turns bytes into a message and what publishes are given from outside.
 """

@@ -95,6 +95,7 @@ class PolicyController:
         self._gains = np.array((bundle.gains.kp, bundle.gains.kd))
         self._stand_gains = np.tile(((motion.stand_kp,), (motion.stand_kd,)), NUM_JOINTS)
         self._gain_step = bundle.control_period / motion.takeover_time
+        self._script_torque = motion.torque_share * bundle.limits.torque
         self._gain_share = 0.0  # 0 = gains of scripted motions, 1 = gains of the policy
         self._damping = np.full(NUM_JOINTS, motion.damping)
         self._zeros = np.zeros(NUM_JOINTS)
@@ -321,10 +322,20 @@ class PolicyController:
         )
 
     def _follow(self, target: np.ndarray) -> JointCommand:
-        """Position targets, with the gains on their way between scripted motion and policy."""
+        """Position targets, with the gains on their way between scripted motion and policy.
+
+        In scripted motions |kp (target - q)| is bounded: feet that stick to the ground away from
+        where the pose wants them would otherwise load the drives against each other.
+        """
         step = self._gain_step if self.motion == MotionState.WALK else -self._gain_step
         self._gain_share = min(max(self._gain_share + step, 0.0), 1.0)
-        kp, kd = self._stand_gains + self._gain_share * (self._gains - self._stand_gains)
+        share = self._gain_share
+        kp, kd = (1.0 - share) * self._stand_gains + share * self._gains
+        if self.motion != MotionState.WALK:
+            reach = self._script_torque / kp
+            measured = self._sample.state.joint_position
+            target = np.clip(target, measured - reach, measured + reach)
+            target = np.clip(target, self._lower, self._upper)
         return JointCommand(target.copy(), self._zeros, self._zeros, kp, kd)
 
     def damp(self) -> JointCommand:

@@ -69,7 +69,7 @@ def describe_loop(statistics: LoopStatistics, rate: float, period: float) -> Dia
     """Rate, durations and overruns of the control loop. rate: measured, 1/s. period: wanted, s."""
     values = {"rate [Hz]": f"{rate:.2f}", "wanted rate [Hz]": f"{1.0 / period:.2f}"}
     for name, histogram in (
-        ("period", statistics.period),
+        ("jitter", statistics.jitter),
         ("lateness", statistics.lateness),
         ("tick duration", statistics.duration),
     ):

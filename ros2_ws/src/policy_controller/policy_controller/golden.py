@@ -22,9 +22,12 @@ class GoldenError(RefusedError):
 class Golden(NamedTuple):
     """What training computed for K states; K >= 8, asymmetric, with at least one zero command.
 
-    state: packed as in RobotState.from_packed, shape [K, 37]. command: (vx m/s, vy m/s, yaw rate
-    rad/s), shape [K, 3]. phase: gait phase, rad, shape [K]. previous_action: shape [K, 12].
-    observation: shape [K, observation size]. action: raw output of the policy, shape [K, 12].
+    state: packed as in RobotState.from_packed, shape [K, 37].
+    command: (vx m/s, vy m/s, yaw rate rad/s), shape [K, 3].
+    phase: gait phase, rad, shape [K].
+    previous_action: shape [K, 12].
+    observation: shape [K, observation size].
+    action: raw output of the policy, shape [K, 12].
     """
 
     state: np.ndarray

@@ -4,12 +4,12 @@ A guard is a function `(sample, limits) -> str | None`, or a class whose instanc
 that when it has to remember earlier ticks. It returns None, or what it found in words. What follows
 from a tripped guard is its `Outcome`; safety.py collects them and the most restrictive one wins.
 
-Comparisons are written so that NaN does not trip a guard: the guards for non-finite numbers do
-that.
+Comparisons are written so that NaN trips no guard but those for non-finite numbers.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -68,8 +68,7 @@ def _name_joints(bad: np.ndarray, values: np.ndarray, unit: str) -> str | None:
     return ", ".join(f"{JOINT_NAMES[i]} {values[i]:.4g} {unit}" for i in np.flatnonzero(bad))
 
 
-# --- input
-# -----------------------------------------------------------------------------------------
+# Input
 
 
 @guard(
@@ -191,7 +190,7 @@ def check_sole_publisher(sample: Sample, limits: SafetyLimits) -> str | None:
     needs="state",
 )
 def check_quaternion(sample: Sample, limits: SafetyLimits) -> str | None:
-    norm = float(np.linalg.norm(sample.state.base_orientation))
+    norm = math.hypot(*sample.state.base_orientation)
     if abs(norm - 1.0) > limits.max_quaternion_error:
         return f"norm of the orientation is {norm:.4g}, allowed 1 ± {limits.max_quaternion_error:g}"
     return None
@@ -208,11 +207,15 @@ def check_quaternion(sample: Sample, limits: SafetyLimits) -> str | None:
 )
 def check_orientation_jump(sample: Sample, limits: SafetyLimits) -> str | None:
     dt = (sample.state.time_ns - sample.previous.time_ns) / 1e9
-    # dg/dt = g x w in the base frame
-    predicted = sample.previous_gravity + dt * np.cross(
-        sample.previous_gravity, sample.state.base_angular_velocity
+    gx, gy, gz = sample.previous_gravity
+    wx, wy, wz = sample.state.base_angular_velocity
+    # dg/dt = g x w in the base frame; written out, np.cross costs a tenth of the tick
+    predicted = (
+        gx + dt * (gy * wz - gz * wy),
+        gy + dt * (gz * wx - gx * wz),
+        gz + dt * (gx * wy - gy * wx),
     )
-    error = float(np.linalg.norm(sample.gravity - predicted))
+    error = math.dist(sample.gravity, predicted)
     if error > limits.max_orientation_jump:
         return f"gravity moved {error:.3f} rad off, limit {limits.max_orientation_jump:g} rad"
     return None
@@ -242,8 +245,8 @@ def check_tilt(sample: Sample, limits: SafetyLimits) -> str | None:
     needs="state",
 )
 def check_base_velocity(sample: Sample, limits: SafetyLimits) -> str | None:
-    speed = float(np.linalg.norm(sample.state.base_linear_velocity))
-    rate = float(np.linalg.norm(sample.state.base_angular_velocity))
+    speed = math.hypot(*sample.state.base_linear_velocity)
+    rate = math.hypot(*sample.state.base_angular_velocity)
     if speed > limits.max_base_speed:
         return f"base moves at {speed:.3g} m/s, limit {limits.max_base_speed:g} m/s"
     if rate > limits.max_base_rate:
@@ -315,8 +318,7 @@ class TorqueSaturation:
         return _name_joints(self._since > limits.torque_saturation_time, self._since, "s saturated")
 
 
-# --- velocity command
-# ------------------------------------------------------------------------------
+# Velocity command
 
 
 @guard(
@@ -382,8 +384,7 @@ def check_command_range(sample: Sample, limits: SafetyLimits) -> str | None:
     return f"velocity command {values.tolist()} is cut to the range" if outside.any() else None
 
 
-# --- policy and target
-# -----------------------------------------------------------------------------
+# Policy and target
 
 
 @guard(
@@ -417,7 +418,7 @@ class VelocitySign:
 
     def __call__(self, sample: Sample, limits: SafetyLimits) -> str | None:
         wanted, found = sample.velocity_command[:2], sample.state.base_linear_velocity[:2]
-        speed = float(np.linalg.norm(wanted))
+        speed = math.hypot(*wanted)
         along = float(wanted @ found) / speed if speed > self.MIN_COMMAND else 0.0
         against = along < -limits.velocity_sign_speed
         self._since = self._since + sample.control_period if against else 0.0

@@ -76,13 +76,13 @@ class Histogram:
 class LoopStatistics:
     """What happened since the loop was started.
 
-    period: time between the beginnings of two ticks. lateness: beginning of a tick after its
-        deadline.
-    duration: of a tick. missed: grid points skipped. overruns: ticks that ended after their
-        deadline.
+    jitter: s, how much the time between the beginnings of two ticks differs from the period.
+    lateness: s, from grid point to beginning.
+    duration: s, of a tick. missed: grid points skipped.
+    overruns: ticks that ended after their deadline, which is the next grid point.
     """
 
-    period: Histogram = field(default_factory=Histogram)
+    jitter: Histogram = field(default_factory=Histogram)
     lateness: Histogram = field(default_factory=Histogram)
     duration: Histogram = field(default_factory=Histogram)
     last_period: float = 0.0
@@ -127,7 +127,7 @@ class DeadlineLoop:
             statistics.lateness.add((now_ns - deadline_ns) / 1e9)
             if last_ns is not None:
                 statistics.last_period = (now_ns - last_ns) / 1e9
-                statistics.period.add(statistics.last_period)
+                statistics.jitter.add(abs(statistics.last_period - self._period_ns / 1e9))
             last_ns = now_ns
             self._tick(now_ns)
             end_ns = time.monotonic_ns()
@@ -192,7 +192,7 @@ class LockstepLoop:
                 continue
             if last_ns is not None:
                 statistics.last_period = (stamp_ns - last_ns) / 1e9
-                statistics.period.add(statistics.last_period)
+                statistics.jitter.add(abs(statistics.last_period - self._period_ns / 1e9))
             last_ns = stamp_ns
             begin_ns = time.monotonic_ns()
             self._tick(stamp_ns)
@@ -202,13 +202,21 @@ class LockstepLoop:
 
 
 def request_priority(priority: int) -> str:
-    """Give the calling thread SCHED_FIFO of priority 1 to 99; 0 leaves the scheduling alone.
+    """Give the calling thread SCHED_FIFO of priority 1 to 99, and one less to all other threads.
 
-    Returns an empty text, or why it was not permitted and what to do.
+    The others matter too: the middleware's threads bring the state, and the executor's thread may
+    hold the interpreter's lock. 0 leaves the scheduling alone. Returns an empty text, or why it was
+    not permitted and what to do.
     """
-    if priority > 0:
+    if priority <= 0:
+        return ""
+    own = threading.get_native_id()
+    for thread in map(int, os.listdir("/proc/self/task")):
+        rank = priority if thread == own else max(priority - 1, 1)
         try:
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+            os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(rank))
+        except ProcessLookupError:
+            continue  # it has ended meanwhile
         except OSError as error:
             return (
                 f"no real-time priority {priority} ({error}): the loop may be late under load; "

@@ -55,10 +55,18 @@ class MotionSettings:
     stand_kd: float = spec(
         "number",
         "velocity gain in scripted motions",
-        1.0,
+        5.0,
         unit="N m s/rad",
         low=0.0,
         high=10.0,
+    )
+    torque_share: float = spec(
+        "number",
+        "share of the drive's torque limit that scripted motions may ask for",
+        0.8,
+        unit="1",
+        low=0.1,
+        high=0.9,
     )
     joint_rate: float = spec(
         "number",
@@ -147,8 +155,8 @@ class MotionSettings:
 class Trajectory:
     """Smooth motion between two poses, at rest at both ends.
 
-    q(s) = q0 + (q1 - q0)(10 s^3 - 15 s^4 + 6 s^5), s = t / duration; greatest speed 15/8 (q1 - q0)
-    / duration
+    q(s) = q0 + (q1 - q0)(10 s^3 - 15 s^4 + 6 s^5) with s = t / duration
+    greatest speed = 15/8 (q1 - q0) / duration
     """
 
     def __init__(self, start: np.ndarray, goal: np.ndarray, rate: float, min_duration: float):
@@ -268,6 +276,7 @@ class MotionMachine:
             self.stopping, self._then_lie_down = True, False
             return Answer(True, "stopping, then STAND")
         if self.state in (MotionState.STAND_UP, MotionState.STAND):
+            self._then_lie_down = False
             return Answer(True, f"already {self.describe()}")
         if self.state == MotionState.LIE_DOWN:
             return Answer(False, "lying down; ask again in PASSIVE")
@@ -307,9 +316,8 @@ class MotionMachine:
             self._then_lie_down = lie_down
         arrived = self._follow()
         if arrived and self.state == MotionState.STAND_UP:
-            if (
-                np.abs(robot.joint_position - self._default) < self._settings.walk_entry_error
-            ).all():
+            error = np.abs(robot.joint_position - self._default)
+            if error.max() < self._settings.walk_entry_error:
                 self._enter(MotionState.STAND)
         elif arrived and self.state == MotionState.STAND and self._then_lie_down:
             self._enter(MotionState.LIE_DOWN, self.target, self._lying)
@@ -343,8 +351,8 @@ class MotionMachine:
     def take_over(self, policy_target: np.ndarray) -> np.ndarray:
         """Joint target in WALK: the policy's, blended in from the pose held before.
 
-        target = last + clip((1 - w) last + w policy - last, +-rate T / (1 - w)), w = smooth step of
-        the time since WALK began; from takeover_time on it is the policy's target.
+        target = last + clip(w (policy - last), +-rate period / (1 - w)),
+        w = smooth step of the time since WALK began; 1 from takeover_time on.
         """
         s = self._time / self._settings.takeover_time
         if s >= 1.0:

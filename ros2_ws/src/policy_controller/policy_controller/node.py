@@ -59,6 +59,9 @@ from policy_controller.process import SpinThread, catch_signals
 
 STOP_TIMEOUT = 15.0
 """Seconds for walk, stand, lie down, passive; then the drives are damped wherever the robot is."""
+SWITCH_INTERVAL = 0.0005
+"""s, after which the executor's thread hands the interpreter over to a waiting control thread."""
+
 _AT_REST = (MotionState.PASSIVE, MotionState.FAULT)
 _RELIABLE_1 = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
 _RELIABLE_10 = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
@@ -141,6 +144,7 @@ class PolicyControllerNode(LifecycleNode):
             self._warn(lock_memory())
         freeze_garbage()
         self._active = True
+        self._control.command_publishers = self.count_publishers(self._settings.command_topic)
         self._control.start()
         return TransitionCallbackReturn.SUCCESS
 
@@ -265,13 +269,6 @@ class PolicyControllerNode(LifecycleNode):
 
     # Executor thread
 
-    def begin_executor_thread(self) -> None:
-        """Run callbacks just below the control thread, so that neither waits for other
-        processes."""
-        priority = self.get_parameter("real_time_priority").value
-        if type(priority) is int and priority > 1:
-            self._warn(request_priority(priority - 1))
-
     def _on_state(self, content: bytes) -> None:
         self._inbox.put(content, None if self._settings.lockstep else time.monotonic_ns())
 
@@ -391,12 +388,13 @@ class PolicyControllerNode(LifecycleNode):
 def main(args: Sequence[str] | None = None) -> int:
     """Run the node until SIGINT or SIGTERM; then the robot lies down before the process ends."""
     stop = catch_signals()
+    sys.setswitchinterval(SWITCH_INTERVAL)
     rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     node = PolicyControllerNode()
     try:
         if not node.start():
             return 1
-        spin = SpinThread(node, node.begin_executor_thread)
+        spin = SpinThread(node)
         spin.start()
         stop.wait()
         node.lie_down(STOP_TIMEOUT)

@@ -42,7 +42,11 @@ class NodeSettings:
     )
     autostart: bool = spec("boolean", "configure and activate at the start of the process", False)
     real_time_priority: int = spec(
-        "integer", "SCHED_FIFO priority of the control thread, 0 = none", 0, low=0, high=98
+        "integer",
+        "SCHED_FIFO priority of the control thread, one less for the others; 0 = none",
+        0,
+        low=0,
+        high=98,
     )
     lock_memory: bool = spec("boolean", "keep the process from being paged out", False)
 

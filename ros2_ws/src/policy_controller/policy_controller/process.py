@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
 
 from rclpy.executors import ExternalShutdownException
 from rclpy.experimental import EventsExecutor
@@ -16,11 +15,10 @@ class SpinThread:
 
     _WAIT = 0.2  # s; without a time limit EventsExecutor never returns in the PyPI wheels
 
-    def __init__(self, node: Node, begin: Callable[[], None]):
-        """begin(): called once in the new thread."""
+    def __init__(self, node: Node):
+        """The context is the node's."""
         self._executor = EventsExecutor(context=node.context)
         self._executor.add_node(node)
-        self._begin = begin
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="executor")
 
@@ -29,7 +27,6 @@ class SpinThread:
         self._thread.start()
 
     def _run(self) -> None:
-        self._begin()
         try:
             while not self._stop.is_set():
                 self._executor.spin_once(timeout_sec=self._WAIT)

@@ -87,12 +87,15 @@ class LoopHealth:
 class Sample:
     """Everything the guards may look at in one tick; later stages fill in their part.
 
-    clock_step: s since the tick before; None at the first. state_age, command_age: s, infinite if
-    there is none. previous: state of the tick before. gravity, previous_gravity: direction in the
-    base frame.
-    tilt: rad. command_range: shape [2, 3]. command_moves: the command asks for more than standing.
-    velocity_command: (vx, vy, yaw rate) that the policy is given; None unless walking.
-    action_clip: bound of the raw action. target: joint position targets, rad, shape [12].
+    command_range: least and greatest (vx, vy, yaw rate), shape [2, 3].
+    action_clip: bound of the raw action. control_period: s.
+    clock_step: s since the tick before; None at the first.
+    state_age, command_age: s, infinite if there is none. previous: state of the tick before.
+    gravity, previous_gravity: direction in the base frame, shape [3]. tilt: rad.
+    command_moves: the command asks for more than standing.
+    velocity_command: (vx, vy, yaw rate) that the policy is given; None unless walking, shape [3].
+    action, previous_action: output of the policy, shape [12].
+    target: joint position targets, rad, shape [12].
     """
 
     limits: JointLimits

@@ -27,12 +27,12 @@ class RobotState:
     base_orientation: base to world, xyzw, shape [4].
     base_linear_velocity: of the base origin, in the base frame, m/s, shape [3].
     base_angular_velocity: in the base frame, rad/s, shape [3].
-    joint_position: rad, shape [12]. joint_velocity: rad/s, shape [12]. joint_torque: N m, shape
-        [12].
+    joint_position: rad, shape [12].
+    joint_velocity: rad/s, shape [12].
+    joint_torque: N m, shape [12].
     robot_ok: 0 is good, below is an error, above is not ready (AnymalState.state).
-    foot_contact: True where the estimator sees the foot loaded, LF, RF, LH, RH, shape [4]. Not
-        given
-        means no contact, so that the policy is not started.
+    foot_contact: True where the estimator sees the foot loaded, LF, RF, LH, RH, shape [4].
+        Not given means no contact, so that the policy is not started.
     received_ns: time of reception in the control clock, ns; -1 = the stamp is in the control clock.
     """
 

@@ -101,6 +101,10 @@ def swap_joints(data):
         (lambda d: d["gains"]["kp"].__setitem__(3, -1.0), "gains.kp: found"),
         (lambda d: d["command"].update(lower=[0.1, 0, 0]), "command.lower: found"),
         (lambda d: d["default_pose"].__setitem__(1, 2.5), "default_pose LF_HFE: found 2.5"),
+        (
+            lambda d: d["limits"].update(position_lower=[-6.2] * 12),
+            r"limits.position LF_HAA: found \(-6.2, 0.7\), allowed: at most one turn apart",
+        ),
         (lambda d: d["limits"].update(torque=None), "limits.torque: found None"),
         (lambda d: d["observation"].pop(), r"policy.onnx inputs: found .*\['batch', 48\]"),
         (

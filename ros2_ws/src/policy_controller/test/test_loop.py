@@ -192,6 +192,21 @@ def test_real_time_that_is_not_permitted_is_said(monkeypatch):
     assert request_priority(0) == ""
 
 
+def test_every_thread_gets_a_priority_and_the_calling_one_the_highest(monkeypatch):
+    given, stop = {}, threading.Event()
+    monkeypatch.setattr(
+        os, "sched_setscheduler", lambda thread, policy, param: given.update({thread: param})
+    )
+    other = threading.Thread(target=stop.wait)
+    other.start()
+    assert request_priority(50) == ""
+    stop.set()
+    other.join()
+    own = threading.get_native_id()
+    assert given[own].sched_priority == 50 and given[other.native_id].sched_priority == 49
+    assert {param.sched_priority for thread, param in given.items() if thread != own} == {49}
+
+
 def test_memory_lock_says_what_is_wrong(monkeypatch):
     class Libc:
         def mlockall(self, flags):

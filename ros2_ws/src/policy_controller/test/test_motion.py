@@ -45,7 +45,7 @@ def test_stand_up_starts_at_the_measured_pose(rig):
     assert result.motion == S.STAND_UP
     np.testing.assert_allclose(result.command.position, measured, atol=1e-12)
     np.testing.assert_array_equal(result.command.kp, 200.0)
-    np.testing.assert_array_equal(result.command.kd, 1.0)
+    np.testing.assert_array_equal(result.command.kd, 5.0)
 
 
 def test_stand_up_is_smooth_and_ends_in_the_default_pose(rig):
@@ -76,6 +76,19 @@ def test_stand_up_from_near_the_default_pose_is_direct(rig):
     rig.controller.request(S.STAND)
     rig.run_until(S.STAND)
     assert np.abs(targets(rig, 1) - DEFAULT_POSE).max() <= 0.2 + 1e-9
+
+
+def test_scripted_motions_bound_the_torque_they_ask_for(rig):
+    """The joints do not move at all: kp |target - q| stays at 0.8 * 80 N m."""
+    start = rig.position.copy()
+    rig.tick()
+    rig.controller.request(S.STAND)
+    for _ in range(300):
+        rig.position = start.copy()
+        result = rig.tick()
+    assert result.motion == S.STAND_UP
+    asked = [np.abs(r.command.kp * (r.command.position - start)).max() for r in rig.results]
+    assert max(asked) == pytest.approx(64.0)
 
 
 def test_joint_that_does_not_arrive_keeps_the_robot_in_stand_up(rig):
@@ -246,7 +259,7 @@ def test_gains_go_over_to_the_policys_and_back(rig):
         np.array([getattr(r.command, gain)[0] for r in rig.results[-51:]]) for gain in ("kp", "kd")
     )
     np.testing.assert_allclose(kp[:26], np.linspace(200.0, 85.0, 26))  # 0.5 s
-    np.testing.assert_allclose(kd[:26], np.linspace(1.0, 0.6, 26))
+    np.testing.assert_allclose(kd[:26], np.linspace(5.0, 0.6, 26))
     assert (kp[26:] == 85.0).all() and (kd[26:] == 0.6).all()
     rig.controller.request(S.STAND)
     rig.run_until(S.STAND)
@@ -273,6 +286,14 @@ def test_leaving_walk_stops_before_standing(rig):
     rig.tick()
     walked, stood = rig.results[-3].command.position, rig.results[-2].command.position
     np.testing.assert_allclose(stood, walked, atol=1e-12)
+
+
+def test_standing_can_be_asked_for_on_the_way_to_lying_down(rig):
+    rig.walk()
+    rig.controller.request(S.PASSIVE)
+    rig.run_until(S.STAND)
+    assert rig.controller.request(S.STAND).accepted
+    assert {rig.tick().motion for _ in range(200)} == {S.STAND}
 
 
 def test_stopping_ends_after_its_timeout(rig):

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +26,14 @@ from rclpy.parameter import Parameter  # noqa: E402
 from series_elastic_actuator_msgs.msg import SeActuatorCommand, SeActuatorCommands  # noqa: E402
 
 from policy_controller.bundle import save_bundle  # noqa: E402
+from policy_controller.limits import SafetyLimits  # noqa: E402
+from policy_controller.motion import MotionSettings  # noqa: E402
 from policy_controller.node import PolicyControllerNode  # noqa: E402
+from policy_controller.parameters import (  # noqa: E402
+    ControllerParams,
+    NodeSettings,
+    read_parameters,
+)
 from policy_controller.process import SpinThread  # noqa: E402
 from policy_controller.state import JOINT_NAMES  # noqa: E402
 
@@ -71,7 +79,7 @@ def start(context, bundle_path, robot_file):
             context=context,
             parameter_overrides=[Parameter(name, value=value) for name, value in given.items()],
         )
-        spin = SpinThread(node, node.begin_executor_thread)
+        spin = SpinThread(node)
         spin.start()
         try:
             yield node
@@ -158,6 +166,17 @@ def test_corrected_parameter_is_taken_at_the_next_configure(start):
         assert not refused.successful and "clean up first" in refused.reason
         assert node.trigger_cleanup() == SUCCESS
         assert node.set_parameters([Parameter("safety.max_tilt", value=0.5)])[0].successful
+
+
+def test_shipped_parameter_file_holds_the_defaults(context):
+    file = Path(__file__).parents[4] / "config" / "controller.yaml"
+    node = PolicyControllerNode(
+        context=context,
+        cli_args=["--ros-args", "--params-file", str(file), "-p", "bundle:=b", "-p", "robot:=r"],
+    )
+    defaults = ControllerParams(NodeSettings("b", "r"), SafetyLimits(), MotionSettings())
+    assert read_parameters(node) == defaults
+    node.destroy_node()
 
 
 def states_arrive(robot_side, node):
@@ -408,7 +427,7 @@ def test_second_publisher_and_diagnostics_in_real_time(start, context, robot_sid
         keys = {pair.key for part in parts.values() for pair in part.values}
         assert {
             "rate [Hz]",
-            "period p99 [ms]",
+            "jitter p99 [ms]",
             "tick duration p50 [ms]",
             "overruns",
             "missed slots",

@@ -33,7 +33,7 @@ from policy_controller.verification.layout import Run
 from policy_controller.verification.metrics import RobotLimits, measure
 from policy_controller.verification.operator import OperatorError
 from policy_controller.verification.page import Provenance
-from policy_controller.verification.processes import NodeDiedError
+from policy_controller.verification.processes import NodeDiedError, may_use_real_time
 from policy_controller.verification.recording import save_recording
 from policy_controller.verification.report import write_report
 from policy_controller.verification.runner import RunFailedError
@@ -110,7 +110,10 @@ def _prepare(options: argparse.Namespace) -> Setup:
     check_command_range(
         scenario, np.asarray(bundle.command.lower), np.asarray(bundle.command.upper)
     )
-    return Setup(options.bundle, bundle, robot_path, scenario, options.lockstep, options.seed)
+    real_time = not options.lockstep and may_use_real_time()
+    return Setup(
+        options.bundle, bundle, robot_path, scenario, options.lockstep, options.seed, real_time
+    )
 
 
 def _provenance(options: argparse.Namespace, setup: Setup, started: datetime) -> Provenance:
@@ -137,6 +140,7 @@ def _provenance(options: argparse.Namespace, setup: Setup, started: datetime) ->
         robot=setup.bundle.robot.name,
         engine="warp",
         timing_mode="lockstep" if setup.lockstep else "real time",
+        scheduling="SCHED_FIFO" if setup.real_time else "normal",
         seed=setup.seed,
         bundle=str(options.bundle),
         bundle_sha256=setup.bundle.sha256,

@@ -90,6 +90,7 @@ class Metrics:
     timing: Timing
     falls: tuple[Event, ...]
     guard_trips: tuple[Event, ...]
+    cut_share: float  # share of control periods in which a tolerated guard cut a value
     recorded_share: float  # share of the run without gaps of two control periods or more
     duration: float  # s, from the first request to the last sample of the last segment
     distance: float  # m, length of the base path
@@ -125,7 +126,8 @@ def measure(
         joints=_joints(recording, limits, run),
         timing=measure_timing(recording, scenario.targets.period_tolerance),
         falls=find_falls(recording, scenario.fall),
-        guard_trips=find_guard_trips(recording),
+        guard_trips=find_guard_trips(recording, scenario.tolerated),
+        cut_share=_cut_share(recording, scenario.tolerated),
         recorded_share=_recorded_share(state.stamp[run], recording.control_period),
         duration=float(state.stamp[run][-1] - recording.origin) * NANO,
         distance=_path_length(state.base_position[run], state.stamp[run]),
@@ -170,13 +172,15 @@ def find_falls(recording: Recording, limits: FallLimits) -> tuple[Event, ...]:
     )
 
 
-def find_guard_trips(recording: Recording) -> tuple[Event, ...]:
-    """Each reason code when it appears, and each entry into FAULT."""
+def find_guard_trips(recording: Recording, tolerated: Sequence[str]) -> tuple[Event, ...]:
+    """Each reason code that is not tolerated when it appears, and each entry into FAULT."""
     status = recording.status
     events = []
     before: set[str] = set()
     for i in np.flatnonzero(status.stamp >= recording.origin):
-        now = set(status.reasons[i]) | ({"FAULT"} if status.motion_state[i] == FAULT else set())
+        now = set(status.reasons[i]) - set(tolerated) | (
+            {"FAULT"} if status.motion_state[i] == FAULT else set()
+        )
         for code in sorted(now - before):
             stamp = int(status.stamp[i])
             events.append(
@@ -184,6 +188,13 @@ def find_guard_trips(recording: Recording) -> tuple[Event, ...]:
             )
         before = now
     return tuple(events)
+
+
+def _cut_share(recording: Recording, tolerated: Sequence[str]) -> float:
+    status = recording.status
+    ticks = np.flatnonzero(status.stamp >= recording.origin)
+    cut = sum(not set(tolerated).isdisjoint(status.reasons[i]) for i in ticks)
+    return cut / len(ticks) if len(ticks) else float("nan")
 
 
 def segment_at(marks: Sequence[Mark], stamp: int) -> str:

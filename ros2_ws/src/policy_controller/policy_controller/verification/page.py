@@ -32,6 +32,7 @@ class Provenance:
     robot: str
     engine: str
     timing_mode: str  # "real time" or "lockstep"
+    scheduling: str  # of the nodes: "SCHED_FIFO" or "normal"
     seed: int
     bundle: str  # path as given
     bundle_sha256: str
@@ -67,7 +68,7 @@ def render(
         _segment_table(run),
         _foot_table(run),
         _joint_table(run),
-        _timing_table(run),
+        _timing_table(run, provenance),
         _reproduce(provenance),
         "<footer>Measured from the topics of the robot and of the controller only. ",
         "All numbers are in <code>report.json</code>, in SI units.</footer></main></body></html>\n",
@@ -255,13 +256,16 @@ def _joint_table(run: Run) -> str:
     )
 
 
-def _timing_table(run: Run) -> str:
+def _timing_table(run: Run, provenance: Provenance) -> str:
     timing = run.metrics.timing
 
     def row(name: str, spread: Spread) -> tuple[Any, ...]:
         times = (spread.p50, spread.p99, spread.max)
         return (name, spread.samples, *(_number(1e3 * value, 2) for value in times))
 
+    note = f"from the first request on; scheduling of the nodes: {provenance.scheduling}"
+    if provenance.timing_mode == "lockstep":
+        note += "; periods and ages are in simulated time, which waits for the controller"
     rows = [
         row(f"Control period, nominal {1e3 * timing.nominal_period:g} ms", timing.period),
         row("Control tick, state to published command", timing.tick),
@@ -269,7 +273,7 @@ def _timing_table(run: Run) -> str:
         row("State sent to command sent, between processes", timing.latency),
     ]
     return (
-        "<h2>Timing<small>from the first request on</small></h2>"
+        f"<h2>Timing<small>{note}</small></h2>"
         + _table("Duration; Samples; p50|ms; p99|ms; Max|ms", rows)
         + f'<p class="soft">{100 * timing.period_share:.2f} % of the periods within '
         f"±{1e3 * timing.period_tolerance:g} ms; {timing.overruns} ticks ended after their "

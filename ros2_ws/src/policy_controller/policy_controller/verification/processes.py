@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 _PR_SET_PDEATHSIG = 1
+_REAL_TIME_PRIORITY = 20
 
 
 class NodeDiedError(RuntimeError):
@@ -52,11 +53,13 @@ class NodeProcesses:
         commands: Sequence[NodeCommand],
         log_directory: Path,
         environment: Mapping[str, str],
+        real_time: bool = False,
         stop_timeout: float = 10.0,
     ) -> None:
         self._commands = tuple(commands)
         self._logs = {command.name: log_directory / f"{command.name}.log" for command in commands}
         self._environment = dict(environment)
+        self._real_time = real_time
         self._stop_timeout = stop_timeout
         self._processes: dict[str, subprocess.Popen] = {}
 
@@ -119,7 +122,7 @@ class NodeProcesses:
         with path.open("wb") as log:
             log.write(f"$ {command.line}\n".encode())
             log.flush()
-            self._processes[command.name] = subprocess.Popen(
+            process = subprocess.Popen(
                 command.arguments,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -128,6 +131,21 @@ class NodeProcesses:
                 start_new_session=True,
                 preexec_fn=_stop_with_parent,
             )
+        self._processes[command.name] = process
+        if self._real_time:  # before it has threads: they inherit it
+            os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(_REAL_TIME_PRIORITY))
+
+
+def may_use_real_time() -> bool:
+    """Whether this process may start others under SCHED_FIFO (root, CAP_SYS_NICE or an rtprio
+    limit). Asked by doing it, for a moment, to the calling thread."""
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_REAL_TIME_PRIORITY))
+    except PermissionError:
+        return False
+    os.sched_setscheduler(0, policy, parameters)
+    return True
 
 
 def _signal_group(process: subprocess.Popen, number: signal.Signals) -> None:

@@ -84,6 +84,7 @@ class Targets:
     tick_duration: float  # s, 99th percentile, upper
     stance_slip: float  # m/s, mean speed of the contact point while in contact, upper
     foot_agreement: float  # m, distance between reported feet and those of the robot file, upper
+    cut_share: float  # share of control periods with a tolerated reason code, upper
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ class Scenario:
     name: str
     description: str
     command_rate: float  # Hz, of velocity commands
+    tolerated: tuple[str, ...]  # reason codes of guards that cut a value and are no trip
     fall: FallLimits
     limits: Limits
     targets: Targets
@@ -139,6 +141,7 @@ def parse_scenario(data: Any) -> Scenario:
         name=top.take("name", _text),
         description=top.take("description", _text),
         command_rate=top.take("command_rate", _positive),
+        tolerated=top.take("tolerated", _codes),
         fall=_numbers(top.take("fall", _any), "fall", FallLimits),
         limits=_numbers(top.take("limits", _any), "limits", Limits),
         targets=_numbers(top.take("targets", _any), "targets", Targets),
@@ -292,6 +295,12 @@ def _command(value: Any) -> tuple[float, float, float]:
     if not isinstance(value, list) or len(value) != 3:
         raise ScenarioError("three numbers [x m/s, y m/s, yaw rad/s]")
     return (_number(value[0]), _number(value[1]), _number(value[2]))
+
+
+def _codes(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(code, str) and code for code in value):
+        raise ScenarioError("a list of reason codes, or []")
+    return tuple(value)
 
 
 def _state(*allowed: str) -> Callable[[Any], str]:

@@ -42,6 +42,7 @@ class Setup:
     scenario: Scenario
     lockstep: bool  # simulated time that waits for the controller, instead of real time
     seed: int
+    real_time: bool  # the nodes run under SCHED_FIFO
 
     @property
     def topics(self) -> Topics:
@@ -82,7 +83,10 @@ def record_run(
     Raises RunFailedError, OperatorError or NodeDiedError if the run could not begin; what goes
     wrong later is the Failure.
     """
-    with _own_domain(), NodeProcesses(setup.nodes(), log_directory, os.environ) as processes:
+    with (
+        _own_domain(),
+        NodeProcesses(setup.nodes(), log_directory, os.environ, setup.real_time) as processes,
+    ):
         rclpy.init(
             signal_handler_options=SignalHandlerOptions.NO
         )  # Ctrl-C stays a KeyboardInterrupt

@@ -164,14 +164,14 @@ def _targets(metrics: Metrics, targets: Targets, moves: bool) -> list[Check]:
         rows.append(
             _at_most("stance_slip", "Stance slip, mean", slip, targets.stance_slip, "m/s", False)
         )
-    agreement, share, tick = (
-        (value, "") for value in (metrics.foot_model_error, timing.period_share, timing.tick.p99)
-    )
+    agreement, cut = (metrics.foot_model_error, ""), (metrics.cut_share, "")
+    share, tick = (timing.period_share, ""), (timing.tick.p99, "")
     near = f"Periods within ±{1e3 * timing.period_tolerance:g} ms"
     return rows + [
         _at_most(
             "foot_agreement", "Feet against model", agreement, targets.foot_agreement, "m", False
         ),
+        _at_most("cut_share", "Periods with a cut", cut, targets.cut_share, "share", False),
         _at_least("period_share", near, share, targets.period_share, "share", False),
         _at_most("tick_duration", "Tick duration, p99", tick, targets.tick_duration, "s", False),
     ]

@@ -30,6 +30,7 @@ SCENARIO = {
     "name": "hand made",
     "description": "Stand, walk, turn, stop.",
     "command_rate": 20.0,
+    "tolerated": ["TARGET_POSITION"],
     "fall": {"tilt": 1.0, "height": 0.25},
     "limits": {
         "velocity_rmse": 0.2,
@@ -46,6 +47,7 @@ SCENARIO = {
         "tick_duration": 0.002,
         "stance_slip": 0.15,
         "foot_agreement": 0.005,
+        "cut_share": 0.01,
     },
     "segments": [
         {"name": "stand", "request": "stand", "duration": 1.0},

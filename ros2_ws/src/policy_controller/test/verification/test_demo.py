@@ -22,6 +22,7 @@ schema_version: 1
 name: short walk
 description: Stand up, walk forward, stop, lie down.
 command_rate: 20.0
+tolerated: [TARGET_POSITION]
 fall: {tilt: 1.0, height: 0.25}
 limits:
   velocity_rmse: 0.20
@@ -37,6 +38,7 @@ targets:
   tick_duration: 0.002
   stance_slip: 0.15
   foot_agreement: 0.005
+  cut_share: 0.01
 segments:
   - {name: lying, request: passive, duration: 0.5}
   - {name: stand up, request: stand_up, reach: stand, timeout: 10.0, duration: 1.0}

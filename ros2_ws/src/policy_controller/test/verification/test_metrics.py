@@ -189,15 +189,26 @@ def test_guard_trips_are_counted_when_they_appear(recording):
     reasons = [()] * len(recording.status.stamp)
     reasons[100:110] = [("TILT",)] * 10
     reasons[105] = ("TILT", "STATE_STALE")
+    reasons[200] = ("TARGET_POSITION",)  # tolerated
     state = recording.status.motion_state.copy()
     state[300:] = MOTION_STATES.index("fault")
-    trips = find_guard_trips(with_status(recording, reasons=tuple(reasons), motion_state=state))
+    trips = find_guard_trips(
+        with_status(recording, reasons=tuple(reasons), motion_state=state), ("TARGET_POSITION",)
+    )
     assert [(trip.what, trip.segment) for trip in trips] == [
         ("TILT", "forward"),
         ("STATE_STALE", "forward"),
         ("FAULT", "forward"),
     ]
     assert trips[0].time == pytest.approx(2.0003)
+
+
+def test_tolerated_guards_are_counted_as_a_share(recording, scenario, limits, kinematics):
+    reasons = [()] * len(recording.status.stamp)
+    reasons[100:112] = [("TARGET_POSITION",)] * 12
+    metrics = measure(with_status(recording, reasons=tuple(reasons)), scenario, limits, kinematics)
+    assert metrics.cut_share == pytest.approx(12 / 1200)
+    assert metrics.guard_trips == ()
 
 
 def test_timing_statistics(recording):

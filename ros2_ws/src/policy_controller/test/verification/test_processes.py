@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from policy_controller.verification.processes import NodeCommand, NodeDiedError, NodeProcesses
+from policy_controller.verification.processes import (
+    NodeCommand,
+    NodeDiedError,
+    NodeProcesses,
+    may_use_real_time,
+)
 
 SOURCE = Path(__file__).parents[2]
 
@@ -36,11 +41,26 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def pid_in(log: Path) -> int:
+def number_in(log: Path) -> int:
     """The number that a process has written to its log, after the line with its command."""
-    wait_for(lambda: len(log.read_text().split()) > 1 and log.read_text().endswith("\n"), "pid")
-    wait_for(lambda: log.read_text().splitlines()[-1].isdigit(), "pid")
+    wait_for(lambda: len(log.read_text().split()) > 1 and log.read_text().endswith("\n"), "number")
+    wait_for(lambda: log.read_text().splitlines()[-1].isdigit(), "number")
     return int(log.read_text().splitlines()[-1])
+
+
+@pytest.mark.skipif(not may_use_real_time(), reason="no permission for SCHED_FIFO")
+def test_threads_of_a_real_time_node_are_real_time(tmp_path):
+    say = "threading.Thread(target=lambda: print(os.sched_getscheduler(0))).start()"
+    node = python("node", f"import os, threading, time; time.sleep(0.3); {say}; time.sleep(60)")
+    for real_time, policy in ((False, os.SCHED_OTHER), (True, os.SCHED_FIFO)):
+        with NodeProcesses([node], tmp_path, os.environ, real_time):
+            assert number_in(tmp_path / "node.log") == policy
+
+
+def test_asking_for_real_time_leaves_the_scheduling_alone():
+    before = os.sched_getscheduler(0)
+    may_use_real_time()
+    assert os.sched_getscheduler(0) == before
 
 
 def test_node_that_ends_is_reported_with_status_and_log(tmp_path):
@@ -89,7 +109,7 @@ def test_all_nodes_are_ended_on_every_way_out(tmp_path, error):
             os.environ,
             stop_timeout=0.2,
         ):
-            pids = [pid_in(tmp_path / "stubborn.log"), pid_in(tmp_path / "parent.log")]
+            pids = [number_in(tmp_path / "stubborn.log"), number_in(tmp_path / "parent.log")]
             assert all(map(is_running, pids))
             if error:
                 raise error
@@ -111,7 +131,7 @@ with NodeProcesses([node], Path({str(tmp_path)!r}), os.environ):
     environment = os.environ | {"PYTHONPATH": f"{SOURCE}:{os.environ.get('PYTHONPATH', '')}"}
     parent = subprocess.Popen([sys.executable, "-c", code], env=environment)
     wait_for((tmp_path / "node.log").exists, "log")
-    child = pid_in(tmp_path / "node.log")
+    child = number_in(tmp_path / "node.log")
     assert is_running(child)
     parent.send_signal(signal.SIGKILL)
     parent.wait()

@@ -25,6 +25,7 @@ PROVENANCE = Provenance(
     robot="anymal_d",
     engine="warp",
     timing_mode="lockstep",
+    scheduling="normal",
     seed=7,
     bundle="config/bundles/anymal_d",
     bundle_sha256="ab" * 32,

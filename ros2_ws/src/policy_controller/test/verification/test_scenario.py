@@ -93,6 +93,7 @@ def _drop(*path):
         (_set(["limits", "drift"], True), ["limits.drift", "True", "finite number"]),
         (_set(["limits", "drift"], float("nan")), ["limits.drift", "nan", "finite number"]),
         (_set(["command_rate"], "fast"), ["command_rate", "'fast'", "finite number"]),
+        (_set(["tolerated"], "TILT"), ["tolerated", "'TILT'", "list of reason codes"]),
         (_set(["segments"], []), ["segments", "non-empty list"]),
         (_set(["segments", 1, "command"], [1.0, 0.0]), ["segments[1].command", "three numbers"]),
         (_set(["segments", 1, "command"], [0.0, 0.0, 0.0]), ["segments[1].measure", "not zero"]),

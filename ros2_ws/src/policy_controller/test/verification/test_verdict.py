@@ -118,6 +118,7 @@ def test_good_run_passes_with_every_check(recording, verdict_of):
     assert {check.key for check in verdict.checks if not check.decides} == {
         "stance_slip",
         "foot_agreement",
+        "cut_share",
         "period_share",
         "tick_duration",
     }

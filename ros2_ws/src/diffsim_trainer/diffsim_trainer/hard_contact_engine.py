@@ -1,4 +1,4 @@
-"""Simulators as plain step functions on numpy arrays, to play policies in: no gradients, no torch.
+"""Our simulator with hard contact as a plain step function, to play policies in: no gradients.
 
 An engine is called with state [N, 37] and joint target [N, 12] (rad) and returns the state one
 substep later and the sensors [N, 4, 10], both packed as in diffsim_trainer.physics.
