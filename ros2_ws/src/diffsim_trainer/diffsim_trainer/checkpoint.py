@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import subprocess
+import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -128,7 +129,9 @@ def git_commit() -> str:
 
 
 def software_version() -> str:
+    """Version of this package: as installed, or of the source tree it runs from."""
     try:
         return importlib.metadata.version("diffsim_trainer")
     except importlib.metadata.PackageNotFoundError:
-        return "unknown"
+        manifest = Path(__file__).parents[1] / "package.xml"
+        return ElementTree.parse(manifest).findtext("version", default="unknown")

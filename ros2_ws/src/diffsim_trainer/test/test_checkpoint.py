@@ -47,6 +47,8 @@ def test_train_writes_log_and_checkpoint(tmp_path, small_config):
     assert checkpoint.config == config
     assert checkpoint.samples == 4 * 3 * 4
     assert checkpoint.shac["iteration"] == 4
+    assert checkpoint.software_version[0].isdigit()
+    assert checkpoint.git_commit == "unknown" or len(checkpoint.git_commit) >= 40
 
 
 def test_interrupted_and_resumed_training_logs_what_an_unbroken_one_does(
