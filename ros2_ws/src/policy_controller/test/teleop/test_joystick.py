@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import time
+
 import pytest
 
-pytest.importorskip("rclpy")
+rclpy = pytest.importorskip("rclpy")
 sdl2 = pytest.importorskip("sdl2")
 
-from policy_controller.teleop.joystick import GamePad, convert_axis  # noqa: E402
+from domain_coordinator import domain_id  # noqa: E402
+from rclpy.executors import SingleThreadedExecutor  # noqa: E402
+from sensor_msgs.msg import Joy  # noqa: E402
+
+from policy_controller.teleop.joystick import GamePad, JoystickNode, convert_axis  # noqa: E402
 
 pytestmark = pytest.mark.ros
 
@@ -89,3 +97,48 @@ def test_joystick_that_sdl_does_not_know_is_named_once():
 )
 def test_axis_conversion(raw, expected):
     assert convert_axis(raw) == expected
+
+
+@pytest.fixture
+def context(monkeypatch):
+    """A ROS context in a domain that no other test uses."""
+    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    context = rclpy.Context()
+    numbers = itertools.count(os.getpid())
+    with domain_id(lambda: next(numbers) % 100 + 1) as domain:
+        rclpy.init(context=context, domain_id=domain)
+        yield context
+        rclpy.shutdown(context=context)
+
+
+def test_node_publishes_while_the_joystick_is_there(context):
+    node = JoystickNode(context=context, cli_args=["--ros-args", "-p", f"device_name:={NAME}"])
+    listener = rclpy.create_node("listener", context=context)
+    heard: list[Joy] = []
+    listener.create_subscription(Joy, "joy", heard.append, 10)
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(listener)
+    index = plug()
+    joystick = open_virtual(index)
+    sdl2.SDL_JoystickSetVirtualAxis(joystick, LEFT_Y, -32768)
+    end = time.monotonic() + 60.0
+    while not heard:
+        assert time.monotonic() < end, "waited 60 s for a message"
+        node.poll()
+        executor.spin_once(timeout_sec=0.02)
+    assert list(heard[0].axes) == [0.0, 1.0, 0.0, 0.0, 0.0, 0.0]
+    assert len(heard[0].buttons) == BUTTONS and heard[0].header.frame_id == "joy"
+    sdl2.SDL_JoystickClose(joystick)
+    sdl2.SDL_JoystickDetachVirtual(index)
+    node.poll()  # notices
+    while heard:  # what was sent before
+        heard.clear()
+        executor.spin_once(timeout_sec=0.2)
+    for _ in range(20):
+        node.poll()
+        executor.spin_once(timeout_sec=0.02)
+    assert heard == []
+    node.close()
+    executor.shutdown()
+    node.destroy_node()
+    listener.destroy_node()
