@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 import yaml
-from packages import ROOT, read_console_scripts
+from packages import PACKAGES, ROOT, read_console_scripts
 
 LAUNCH_FILES = sorted((ROOT / "launch").glob("*.launch.py"))
 by_name = pytest.mark.parametrize("path", LAUNCH_FILES, ids=lambda path: path.stem)
@@ -39,9 +39,31 @@ def parameter_files(call: ast.Call) -> list[str]:
 @by_name
 def test_executables_and_parameter_files_exist(path):
     for call in calls_of(path, "Node", "LifecycleNode"):
+        if keyword(call, "package") not in PACKAGES:
+            continue  # of ROS
         assert keyword(call, "executable") in read_console_scripts(keyword(call, "package"))
-        (file,) = parameter_files(call)
-        assert keyword(call, "name") in yaml.safe_load((ROOT / "config" / file).read_text())
+        for file in parameter_files(call):
+            assert keyword(call, "name") in yaml.safe_load((ROOT / "config" / file).read_text())
+
+
+def test_robot_and_controller_have_their_parameter_file():
+    for path in LAUNCH_FILES:
+        for call in calls_of(path, "Node", "LifecycleNode"):
+            if path.stem.startswith("anymal"):
+                assert len(parameter_files(call)) == 1
+
+
+def test_layouts_to_choose_from_are_those_that_exist():
+    tree = ast.parse((ROOT / "launch" / "teleop.launch.py").read_text())
+    (names,) = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and node.targets[0].id == "LAYOUTS"
+    ]
+    files = {file.stem: file for file in (ROOT / "config" / "teleop").glob("*.yaml")}
+    assert set(names) == set(files)
+    for file in files.values():
+        assert list(yaml.safe_load(file.read_text())) == ["teleop"]
 
 
 @by_name

@@ -20,6 +20,7 @@ setup(
         (f"share/{package}/config", ["config/controller.yaml"]),
         (f"share/{package}/config/robot", glob("config/robot/*")),
         (f"share/{package}/config/scenarios", glob("config/scenarios/*")),
+        (f"share/{package}/config/teleop", glob("config/teleop/*")),
         *((f"share/{package}/{path}", glob(f"{path}/*")) for path in glob("config/bundles/*")),
     ],
     install_requires=["setuptools"],
@@ -30,6 +31,8 @@ setup(
             "node = policy_controller.node:main",
             "bundle = policy_controller.bundle:main",
             "demo = policy_controller.verification.demo:main",
+            "teleop = policy_controller.teleop.node:main",
+            "joystick = policy_controller.teleop.joystick:main",
         ],
     },
 )

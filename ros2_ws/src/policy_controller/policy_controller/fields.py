@@ -2,14 +2,17 @@
 
 The bundle, the safety limits, the motion settings and the ROS parameters are all frozen
 dataclasses made of these fields, so a limit is written down once: the JSON reader, the parameter
-declaration, the documentation and the error messages read it from here.
+declaration, the documentation and the error messages read it from here. A process has one or more
+groups of parameters, each a dataclass with a prefix of its own.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
+from difflib import get_close_matches
 from typing import Any
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -110,3 +113,32 @@ def find_problems(instance: Any, cure: str, prefix: str = "") -> list[str]:
         if item_spec is not None and not item_spec.accepts(value):
             problems.append(describe_problem(prefix + item.name, value, item_spec.allowed(), cure))
     return problems
+
+
+def build_groups(
+    values: Mapping[str, Any], groups: Sequence[tuple[str, type]], cure: str, example: str
+) -> list[Any]:
+    """The dataclass instances of a process's parameters.
+
+    values: by name. groups: (prefix, dataclass); the parameter of a field is prefix + name. A field
+    without value takes its default; 1 counts as 1.0. example: a file that shows what exists.
+    Raises RefusedError with one line for each parameter that is unknown, missing, or of the wrong
+    type or range.
+    """
+    known, instances, problems = set(), [], []
+    for prefix, kind in groups:
+        own: dict[str, Any] = {}
+        for item in fields(kind):
+            name = prefix + item.name
+            known.add(name)
+            value = values.get(name, "" if item.default is MISSING else item.default)
+            number = spec_of(item).kind == "number" and type(value) is int
+            own[item.name] = float(value) if number else value
+        instances.append(kind(**own))
+        problems += find_problems(instances[-1], cure, prefix)
+    for name in sorted(values.keys() - known):
+        near = get_close_matches(name, known, n=1) or [f"those of {example}"]
+        problems.append(f"{name}: unknown parameter, allowed: {near[0]}; {cure}")
+    if problems:
+        raise RefusedError("parameters", problems)
+    return instances

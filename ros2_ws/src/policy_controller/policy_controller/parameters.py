@@ -7,19 +7,14 @@ description.
 
 from __future__ import annotations
 
-from dataclasses import MISSING, Field, dataclass, fields
-from difflib import get_close_matches
-from typing import Any
+from dataclasses import dataclass
 
-from rcl_interfaces.msg import ParameterDescriptor
 from rclpy.node import Node
 
-from policy_controller.fields import RefusedError, find_problems, spec, spec_of
+from policy_controller.declaration import declare_groups, read_values
+from policy_controller.fields import build_groups, spec
 from policy_controller.limits import SafetyLimits
 from policy_controller.motion import MotionSettings
-
-_CURE = "correct the parameter"
-_OF_EVERY_NODE = ("use_sim_time", "start_type_description_service")
 
 
 @dataclass(frozen=True)
@@ -68,25 +63,8 @@ _GROUPS: tuple[tuple[str, type], ...] = (
 
 
 def declare_parameters(node: Node) -> None:
-    """Declare every parameter on a node that was made with
-    automatically_declare_parameters_from_overrides, so that unknown ones can be found."""
-    for prefix, kind in _GROUPS:
-        for item in fields(kind):
-            name = prefix + item.name
-            if not node.has_parameter(name):
-                default = item.default if item.default is not MISSING else ""
-                node.declare_parameter(name, default, _describe(item))
-            else:
-                node.set_descriptor(name, _describe(item))
-
-
-def _describe(item: Field) -> ParameterDescriptor:
-    item_spec = spec_of(item)
-    return ParameterDescriptor(
-        description=item_spec.text,
-        additional_constraints=item_spec.allowed(),
-        dynamic_typing=True,  # so that 1 for 1.0 and what is refused both reach read_parameters
-    )
+    """declare_groups for the parameters of the controller."""
+    declare_groups(node, _GROUPS)
 
 
 def read_parameters(node: Node) -> ControllerParams:
@@ -95,21 +73,5 @@ def read_parameters(node: Node) -> ControllerParams:
     Raises RefusedError with one line for each parameter that is unknown, missing, or of the wrong
     type or range.
     """
-    known, groups, problems = set(_OF_EVERY_NODE), [], []
-    for prefix, kind in _GROUPS:
-        values: dict[str, Any] = {}
-        for item in fields(kind):
-            known.add(prefix + item.name)
-            value = node.get_parameter(prefix + item.name).value
-            number = spec_of(item).kind == "number" and type(value) is int
-            values[item.name] = float(value) if number else value
-        group = kind(**values)
-        problems += find_problems(group, _CURE, prefix)
-        groups.append(group)
-    for name in sorted(node.get_parameters_by_prefix("").keys() - known):
-        if not name.startswith("qos_overrides."):
-            near = get_close_matches(name, known, n=1) or ["those of config/controller.yaml"]
-            problems.append(f"{name}: unknown parameter, allowed: {near[0]}; {_CURE}")
-    if problems:
-        raise RefusedError("parameters", problems)
-    return ControllerParams(*groups)
+    cure, example = "correct the parameter", "config/controller.yaml"
+    return ControllerParams(*build_groups(read_values(node), _GROUPS, cure, example))
