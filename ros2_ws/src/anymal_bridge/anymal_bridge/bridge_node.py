@@ -259,6 +259,7 @@ def _declare_limits(node: Node, robot: RobotFile) -> GuardLimits:
             f"two watch periods before the robot's own {robot_timeout} s"
         )
     return GuardLimits(
+        joint_names=robot.joint_names,
         position_lower=robot.position_lower,
         position_upper=robot.position_upper,
         velocity=robot.velocity_limit,

@@ -50,8 +50,9 @@ class Reason(enum.Enum):
 
 @dataclass(frozen=True)
 class GuardLimits:
-    """What the robot may be asked for. Arrays are float64 [12] in the robot file's joint order."""
+    """What the robot may be asked for. Arrays are float64 [12] in the order of ``joint_names``."""
 
+    joint_names: tuple[str, ...]  # 12, the robot file's order
     position_lower: np.ndarray  # rad
     position_upper: np.ndarray  # rad
     velocity: float  # rad/s
@@ -135,7 +136,8 @@ def robot_state(limits: GuardLimits, facts: Facts) -> str | None:
 def joint_unknown(limits: GuardLimits, facts: Facts) -> str | None:
     unknown = np.flatnonzero(~np.isfinite(facts.position))
     if unknown.size:
-        return f"the robot does not know the position of joint {unknown[0]}; look at its sensor"
+        name = limits.joint_names[unknown[0]]
+        return f"the robot does not know the position of {name}; look at its sensor"
     return None
 
 
@@ -178,8 +180,9 @@ def take_over(limits: GuardLimits, facts: Facts) -> str | None:
     if far.any():
         joint = int(np.flatnonzero(far)[0])
         return (
-            f"joint {joint} is {error[joint]:.2f} rad from its target while its spring is switched "
-            f"on, allowed {limits.take_over:.2f} rad; start from the measured pose"
+            f"{limits.joint_names[joint]} is {error[joint]:.2f} rad from its target while its "
+            f"spring is switched on, allowed {limits.take_over:.2f} rad; start from the measured "
+            "pose"
         )
     return None
 
@@ -229,11 +232,13 @@ def limit_rate(limits: GuardLimits, facts: Facts, command: JointCommand) -> Join
 
 
 Filter = Callable[[GuardLimits, Facts, JointCommand], JointCommand]
+# The last one wins where two contradict each other: a target that may not follow its joint fast
+# enough, or a joint outside of its limits, loads no drive beyond its torque.
 FILTERS: dict[str, Filter] = {
+    "target_rate": limit_rate,
     "position": clamp_position,
     "velocity": clamp_velocity,
     "torque": clamp_torque,
-    "target_rate": limit_rate,
 }
 
 
@@ -274,11 +279,13 @@ class Guard:
     # What the operator does.
 
     def arm(self, now: float) -> str | None:
-        """Let commands pass from now on. Returns why not, or None when armed."""
+        """Let commands pass from now on. Returns why not, or None when armed; when it was armed
+        already, nothing else changes."""
         facts = self._facts
         facts.now = now
-        facts.command = facts.previous = None
-        facts.previous_time = -np.inf
+        if self.state is not GuardState.ARMED:
+            facts.command = facts.previous = None
+            facts.previous_time = -np.inf
         if tripped := self._tripped():
             return f"{tripped[0].value}: {tripped[1]}"
         self.state, self.reason, self.detail = GuardState.ARMED, None, ""

@@ -15,6 +15,7 @@ from anymal_bridge.robot_sample import RobotState
 
 POSE = np.tile([0.1, 0.4, -0.8], 4)
 LIMITS = GuardLimits(
+    joint_names=tuple(f"J{i}" for i in range(12)),
     position_lower=POSE - 1.0,
     position_upper=POSE + 1.2,
     velocity=8.5,
@@ -314,3 +315,37 @@ def test_damping_carries_the_stamp_of_the_newest_state():
     see_robot(guard, 0.05)
     guard.stop(Reason.OPERATOR_STOP, "test")
     assert guard.watch(0.06).command.stamp_ns == STATE_NS + 50_000_000
+
+
+def test_arming_again_changes_nothing():
+    """The second call neither takes the running spring for a new one nor forgets its command."""
+    guard = armed_guard()
+    see_robot(guard, 0.01, POSE - 0.35)  # a loaded joint may be that far from its target
+    assert guard.arm(0.01) is None
+    output = guard.offer(0.02, spring())
+    assert guard.state is GuardState.ARMED and output.command.kp[0] == 85.0
+
+
+def test_refused_arming_does_not_hide_a_silent_controller():
+    guard = armed_guard()
+    guard.arm(0.05)
+    see_robot(guard, 0.061)
+    assert is_damping(guard.watch(0.061)) and guard.reason is Reason.COMMAND_AGE
+
+
+def test_spring_stays_within_the_torque_limit_when_the_target_may_not_follow_the_joint():
+    """Of two limits that contradict each other, the one that keeps the torque low wins."""
+    guard = armed_guard()
+    guard.limits = replace(LIMITS, target_rate=0.5)
+    see_robot(guard, 0.02, POSE - 0.8)
+    command = guard.offer(0.02, spring(POSE - 0.8, kp=150.0)).command
+    torque = command.kp * np.abs(command.position - (POSE - 0.8))
+    assert torque.max() <= LIMITS.torque + 1e-9
+
+
+@pytest.mark.parametrize("scenario", [position_is_nan, spring_switched_on_far_away])
+def test_reason_names_the_joint(scenario):
+    guard = armed_guard()
+    scenario(guard)
+    joint = {position_is_nan: "J7", spring_switched_on_far_away: "J4"}[scenario]
+    assert joint in guard.detail

@@ -4,6 +4,7 @@ a run needs to go on exactly."""
 from __future__ import annotations
 
 import importlib.metadata
+import pickle
 import subprocess
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
@@ -70,13 +71,18 @@ def save_checkpoint(
 
 def load_checkpoint(path: str | Path) -> Checkpoint:
     """Loads onto the CPU whatever the device it was written on. Raises CheckpointError when it is
-    of another schema."""
+    no checkpoint or of another schema."""
     path = Path(path)
     if not path.is_file():
         raise CheckpointError(
             f"no checkpoint at {path}; training writes checkpoint.pt into its --out directory"
         )
-    values = torch.load(path, map_location="cpu", weights_only=True)
+    try:
+        values = torch.load(path, map_location="cpu", weights_only=True)
+    except (EOFError, OSError, RuntimeError, pickle.UnpicklingError) as error:
+        raise CheckpointError(
+            f"{path}: no checkpoint, or a damaged one; give the checkpoint.pt that training wrote"
+        ) from error
     found = values.get("schema_version") if isinstance(values, dict) else None
     if found != SCHEMA_VERSION:
         raise CheckpointError(

@@ -176,7 +176,10 @@ def load_config(path: str | Path) -> TrainConfig:
     Raises ConfigError naming the key, what was found and what is allowed.
     """
     path = Path(path)
-    data = yaml.safe_load(path.read_text())
+    try:
+        data = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: cannot be read ({error}); give a YAML file") from error
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: expected a mapping at the top, found {type(data).__name__}")
     config = config_from_dict(data, source=str(path))

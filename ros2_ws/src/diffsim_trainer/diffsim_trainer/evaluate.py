@@ -22,11 +22,12 @@ import onnxruntime
 import torch
 
 from diffsim_trainer.autograd import silence_warp
-from diffsim_trainer.checkpoint import load_checkpoint
+from diffsim_trainer.checkpoint import CheckpointError, load_checkpoint
 from diffsim_trainer.config import GaitConfig
 from diffsim_trainer.hard_contact_engine import HardContactEngine
 from diffsim_trainer.metrics import Trajectory, measure
 from diffsim_trainer.physics import Robot, load_robot
+from diffsim_trainer.physics.urdf import RobotError
 from diffsim_trainer.rollout import (
     ControlLoop,
     Policy,
@@ -36,6 +37,7 @@ from diffsim_trainer.rollout import (
     standing_state,
 )
 from policy_controller.bundle import load_bundle
+from policy_controller.fields import RefusedError
 
 EVALUATION_DT = 0.0025  # s
 
@@ -210,13 +212,17 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     silence_warp()
     torch.set_num_threads(1)
-    robot = load_robot(args.robot) if args.robot is not None else None
-    if args.checkpoint is not None:
-        policy, contract = policy_from_checkpoint(args.checkpoint, robot)
-    elif robot is None:
+    if args.bundle is not None and args.robot is None:
         parser.error("--bundle needs --robot, for example config/robot/anymal_d.yaml")
-    else:
-        policy, contract = policy_from_bundle(args.bundle, robot)
+    try:
+        robot = load_robot(args.robot) if args.robot is not None else None
+        if args.checkpoint is not None:
+            policy, contract = policy_from_checkpoint(args.checkpoint, robot)
+        else:
+            policy, contract = policy_from_bundle(args.bundle, robot)
+    except (CheckpointError, OSError, RobotError, RefusedError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
 
     engine = import_mujoco_engine() if args.engine == "mujoco" else HardContactEngine
 

@@ -26,6 +26,7 @@ from diffsim_trainer.hard_contact_engine import HardContactEngine
 from diffsim_trainer.networks import ACTION_SIZE, Actor
 from diffsim_trainer.observation import OBSERVATION_SIZE
 from diffsim_trainer.physics import load_robot
+from diffsim_trainer.physics.urdf import RobotError
 from diffsim_trainer.rollout import (
     ControlLoop,
     PolicyContract,
@@ -45,6 +46,7 @@ from policy_controller.bundle import (
     encode_golden,
     save_bundle,
 )
+from policy_controller.fields import RefusedError
 from policy_controller.observation import STANDARD_OBSERVATION
 from policy_controller.robot import load_robot_description
 
@@ -189,7 +191,7 @@ def main(argv: list[str] | None = None) -> int:
     silence_warp()
     try:
         bundle = export_bundle(load_checkpoint(args.checkpoint), args.out, args.robot)
-    except (CheckpointError, ExportError, FileExistsError) as error:
+    except (CheckpointError, ExportError, OSError, RobotError, RefusedError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     samples = bundle.training.samples

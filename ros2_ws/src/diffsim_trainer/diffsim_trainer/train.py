@@ -41,6 +41,7 @@ from diffsim_trainer.checkpoint import (
 from diffsim_trainer.config import ConfigError, TrainConfig, load_config
 from diffsim_trainer.env import LocomotionEnv
 from diffsim_trainer.physics import ContactModel, Simulator, load_robot
+from diffsim_trainer.physics.urdf import RobotError
 from diffsim_trainer.shac import Shac
 
 CHECKPOINT_NAME = "checkpoint.pt"
@@ -218,8 +219,10 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     console = Console()
     silence_warp()
-    torch.set_num_threads(args.threads)
     try:
+        if args.threads < 1:
+            raise ConfigError(f"--threads must be at least 1, found {args.threads}")
+        torch.set_num_threads(args.threads)
         config = load_config(args.config)
         checkpoint = load_checkpoint(args.out / CHECKPOINT_NAME) if args.resume else None
         if checkpoint is not None and checkpoint.config.sha256() != config.sha256():
@@ -228,7 +231,7 @@ def main(argv: list[str] | None = None) -> int:
                 f"{args.config}; resume with the original file or start in a new --out directory"
             )
         train(config, args.out, args.device, checkpoint, console)
-    except (ConfigError, CheckpointError, FloatingPointError) as error:
+    except (ConfigError, CheckpointError, FloatingPointError, OSError, RobotError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0

@@ -88,3 +88,10 @@ def test_another_schema_or_no_file_is_refused(tmp_path):
     torch.save({"schema_version": 99}, tmp_path / "old.pt")
     with pytest.raises(CheckpointError, match="schema 99, this version reads 1"):
         load_checkpoint(tmp_path / "old.pt")
+
+
+@pytest.mark.parametrize("content", [b"", b"no checkpoint", b"PK\x03\x04 cut off"])
+def test_file_that_is_no_checkpoint_is_refused(tmp_path, content):
+    (tmp_path / "c.pt").write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"c\.pt: no checkpoint.*give the checkpoint\.pt"):
+        load_checkpoint(tmp_path / "c.pt")

@@ -63,3 +63,11 @@ def test_robot_path_is_relative_to_the_file(tmp_path):
     path.write_text("robot: robot.yaml\niterations: 1\n")
     with pytest.raises(ConfigError, match="relative to the directory"):
         load_config(path)
+
+
+def test_file_that_is_missing_or_no_yaml_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"absent\.yaml: cannot be read"):
+        load_config(tmp_path / "absent.yaml")
+    (tmp_path / "broken.yaml").write_text("[1, 2")
+    with pytest.raises(ConfigError, match=r"broken\.yaml: cannot be read"):
+        load_config(tmp_path / "broken.yaml")

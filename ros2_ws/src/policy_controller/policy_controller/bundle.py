@@ -41,7 +41,7 @@ from policy_controller.contract import (
     to_json,
 )
 from policy_controller.fields import RefusedError, describe_problem, spec_of
-from policy_controller.golden import Golden, GoldenError, encode_golden, read_golden
+from policy_controller.golden import UNREADABLE_ZIP, Golden, GoldenError, encode_golden, read_golden
 from policy_controller.observation import TERMS, ObservationBuilder, ObservationTerm
 from policy_controller.policy import OnnxPolicy, PolicyError
 from policy_controller.robot import RobotDescription, load_robot_description
@@ -97,7 +97,7 @@ def load_bundle(path: str | Path) -> PolicyBundle:
     content = _read_files(path)
     try:
         data = json.loads(content[JSON_FILE], parse_constant=_refuse_constant)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BundleError(
             f"{path}", [f"{JSON_FILE}: not valid JSON ({error}); {_EXPORT_AGAIN}"]
         ) from error
@@ -111,7 +111,9 @@ def load_bundle(path: str | Path) -> PolicyBundle:
     data.pop("schema_version")
     for key, name in (("onnx_sha256", ONNX_FILE), ("golden_sha256", GOLDEN_FILE)):
         found, wanted = hashlib.sha256(content[name]).hexdigest(), data.pop(key, None)
-        if found != wanted:
+        if wanted is None:
+            problems.append(f"{key}: missing; {_EXPORT_AGAIN}")
+        elif found != wanted:
             cure = f"the files do not belong together, {_EXPORT_AGAIN}"
             problems.append(describe_problem(f"hash of {name}", found, f"{wanted!r} ({key})", cure))
     terms = _read_terms(data.pop("observation", None), problems)
@@ -172,7 +174,7 @@ def _read_files(path: Path) -> dict[str, bytes]:
             return {
                 name: _read_bounded(zipfile.Path(archive, str(folders[0] / name))) for name in names
             }
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+    except (*UNREADABLE_ZIP, KeyError) as error:
         allowed = f"a directory or a .zip with {', '.join(names)}"
         problem = (
             f"cannot be read ({error!r}), allowed: {allowed}; check the path or {_EXPORT_AGAIN}"
@@ -210,11 +212,12 @@ def _read_section(
             values[name] = _read_section(section, data[name], f"{path}{name}.", problems)
         else:
             item_spec, value = spec_of(item), data[name]
-            if not item_spec.accepts(value):
+            if item_spec.accepts(value):
+                values[name] = _freeze(item_spec.kind, value)
+            else:
                 problems.append(
                     describe_problem(path + name, value, item_spec.allowed(), _EXPORT_AGAIN)
                 )
-            values[name] = _freeze(item_spec.kind, value)
     return kind(**values) if len(problems) == before else None
 
 

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_LONGEST_VALUE = 300  # characters of one value that a message quotes
+_MOST_LINES = 20  # problems that a message lists
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Spec:
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
 def _has_length(value: Any, size: int) -> bool:
@@ -90,16 +93,23 @@ def spec_of(item: Field) -> Spec | None:
 
 
 class RefusedError(ValueError):
-    """Something is refused. `problems`: one line per difference (found, allowed, what to do)."""
+    """Something is refused. `problems`: one line per difference (found, allowed, what to do), of
+    which the message shows the first ones."""
 
     def __init__(self, what: str, problems: list[str]):
-        super().__init__(f"{what} refused:\n" + "\n".join(f" - {problem}" for problem in problems))
+        shown, rest = problems[:_MOST_LINES], len(problems) - _MOST_LINES
+        if rest > 0:
+            shown = [*shown, f"and {rest} more"]
+        super().__init__(f"{what} refused:\n" + "\n".join(f" - {problem}" for problem in shown))
         self.problems = problems
 
 
 def describe_problem(name: str, found: Any, allowed: str, cure: str) -> str:
     """One line of an error: what was found, what is allowed, what to do."""
-    return f"{name}: found {found!r}, allowed: {allowed}; {cure}"
+    text = repr(found)
+    if len(text) > _LONGEST_VALUE:
+        text = f"{text[:_LONGEST_VALUE]}..."
+    return f"{name}: found {text}, allowed: {allowed}; {cure}"
 
 
 def find_problems(instance: Any, cure: str, prefix: str = "") -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,9 @@ from policy_controller.fields import RefusedError, describe_problem
 from policy_controller.state import NUM_JOINTS
 
 MIN_ROWS = 8
+UNREADABLE_ZIP = (OSError, EOFError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error)
+"""What reading a damaged, encrypted or strangely compressed .zip or .npz raises."""
+_MAX_BYTES = 64 * 2**20
 _EXPORT_AGAIN = "export the bundle again"
 
 
@@ -52,9 +56,14 @@ def read_golden(content: bytes, observation_size: int) -> Golden:
     that could not reveal a swapped joint, quaternion order or gait clock.
     """
     try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            if sum(member.file_size for member in archive.infolist()) > _MAX_BYTES:
+                raise ValueError(f"it unpacks to more than {_MAX_BYTES} bytes")
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+            raise ValueError("it holds something that is no array")
+    except (*UNREADABLE_ZIP, MemoryError) as error:
         raise GoldenError("golden.npz", [f"cannot be read ({error}); {_EXPORT_AGAIN}"]) from error
     problems = [
         f"{name}: unknown array; {_EXPORT_AGAIN}" for name in arrays.keys() - set(Golden._fields)

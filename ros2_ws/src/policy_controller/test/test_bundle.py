@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import shutil
+import zipfile
 from dataclasses import fields, replace
 
 import numpy as np
@@ -23,7 +24,7 @@ from policy_controller.bundle import (
     replay_golden,
     save_bundle,
 )
-from policy_controller.golden import read_golden
+from policy_controller.golden import GoldenError, read_golden
 from policy_controller.robot import RobotFileError, load_robot_description
 
 
@@ -162,6 +163,83 @@ def test_path_that_is_no_bundle(tmp_path):
     for name in ("file.zip", "absent"):
         with pytest.raises(BundleError, match="cannot be read"):
             load_bundle(tmp_path / name)
+
+
+def test_hash_that_is_missing_is_named_as_missing(saved):
+    edit(saved, lambda data: data.pop("onnx_sha256"))
+    with pytest.raises(BundleError, match="onnx_sha256: missing"):
+        load_bundle(saved)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 100_000, "not valid JSON"),
+        ('{"schema_version": 1, "control_period": 1' + "0" * 400 + "}", "control_period: found 1"),
+        (
+            '{"schema_version": 1, "default_pose": [1' + "0" * 400 + ", 0" * 11 + "]}",
+            "default_pose: found ",
+        ),
+    ],
+    ids=["too deep", "huge number", "huge number in a vector"],
+)
+def test_json_that_python_cannot_digest_is_refused(saved, text, message):
+    (saved / "bundle.json").write_text(text)
+    with pytest.raises(BundleError, match=message) as caught:
+        load_bundle(saved)
+    assert all(len(problem) < 1000 for problem in caught.value.problems)
+
+
+_FLAGS, _METHOD = 8, 10  # offsets in an entry of a zip file's directory
+
+
+@pytest.mark.parametrize(
+    ("offset", "value"), [(_FLAGS, 1), (_METHOD, 99)], ids=["encrypted", "unknown compression"]
+)
+def test_zip_that_cannot_be_unpacked_is_refused(tmp_path, make_bundle, offset, value):
+    path = tmp_path / "bundle.zip"
+    save_bundle(path, make_bundle())
+    content = bytearray(path.read_bytes())
+    content[content.find(b"PK\x01\x02") + offset] = value
+    path.write_bytes(content)
+    with pytest.raises(BundleError, match="cannot be read"):
+        load_bundle(path)
+
+
+def _npz(**members: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def _npy(shape: tuple[int, ...], data: bytes = b"") -> bytes:
+    buffer = io.BytesIO()
+    header = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(buffer, header)
+    return buffer.getvalue() + data
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (_npz(**{"state.npy": _npy((10**12, 37))}), "cannot be read"),
+        (_npz(**{"state.npy": b"\0" * (65 * 2**20)}), "cannot be read .*more than"),
+        (_npz(**dict.fromkeys(Golden._fields, b"text")), "cannot be read"),
+        (_npy((1,), b"\0" * 8), "cannot be read .*zip"),
+    ],
+    ids=["promises terabytes", "unpacks to too much", "members are no arrays", "one array"],
+)
+def test_golden_file_that_is_no_set_of_arrays(content, message):
+    with pytest.raises(GoldenError, match=message):
+        read_golden(content, 50)
+
+
+def test_message_stays_short_when_everything_differs(make_bundle, make_onnx):
+    with pytest.raises(BundleError, match="and [0-9]+ more") as caught:
+        replay_golden(replace(make_bundle(), onnx=make_onnx(gain=0.06)))
+    assert len(str(caught.value).splitlines()) <= 22 < len(caught.value.problems)
 
 
 @pytest.mark.parametrize(
