@@ -38,7 +38,8 @@ class Outlet:
 
 
 class ControlThread:
-    """Ticks the controller. `command` and `command_publishers` are set by the executor's thread."""
+    """Ticks the controller. `command` and the numbers of publishers are set by the executor's
+    thread."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class ControlThread:
     ):
         """lockstep: tick with the stamps of the states instead of the monotonic clock."""
         self.command: VelocityCommand | None = None
-        self.command_publishers = 1
+        self.command_publishers = self.state_publishers = 1
         self.bad_states = 0
         self._controller = controller
         self._inbox = inbox
@@ -109,7 +110,10 @@ class ControlThread:
         try:
             self._read_state()
             health = LoopHealth(
-                self.statistics.consecutive_overruns, self.command_publishers, self._state_error
+                self.statistics.consecutive_overruns,
+                self.command_publishers,
+                self.state_publishers,
+                self._state_error,
             )
             with self._lock:
                 result = self._controller.tick(now_ns, self._state, self.command, health)

@@ -174,11 +174,16 @@ def check_robot_ok(sample: Sample, limits: SafetyLimits) -> str | None:
     Reason.SECOND_PUBLISHER,
     Stage.INPUT,
     Outcome.DAMPING,
-    "Somebody else publishes on the topic of the joint commands",
+    "Somebody else publishes joint commands, or two publish the robot's state",
 )
 def check_sole_publisher(sample: Sample, limits: SafetyLimits) -> str | None:
-    count = sample.health.command_publishers
-    return f"{count} publishers of joint commands, only 1 is allowed" if count > 1 else None
+    for count, what in (
+        (sample.health.command_publishers, "joint commands"),
+        (sample.health.state_publishers, "the robot's state"),
+    ):
+        if count > 1:
+            return f"{count} publishers of {what}, only 1 is allowed; stop the others"
+    return None
 
 
 @guard(
@@ -264,9 +269,15 @@ def check_base_velocity(sample: Sample, limits: SafetyLimits) -> str | None:
 )
 def check_joint_position(sample: Sample, limits: SafetyLimits) -> str | None:
     position, margin = sample.state.joint_position, limits.joint_position_margin
-    below = position < np.subtract(sample.limits.position_lower, margin)
-    above = position > np.add(sample.limits.position_upper, margin)
-    return _name_joints(below | above, position, "rad")
+    lower = np.subtract(sample.limits.position_lower, margin)
+    upper = np.add(sample.limits.position_upper, margin)
+    outside = (position < lower) | (position > upper)
+    if not outside.any():
+        return None
+    return ", ".join(
+        f"{JOINT_NAMES[i]} {position[i]:.4g} rad, allowed {lower[i]:.4g} to {upper[i]:.4g}"
+        for i in np.flatnonzero(outside)
+    )
 
 
 @guard(

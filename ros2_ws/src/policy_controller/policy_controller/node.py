@@ -144,7 +144,7 @@ class PolicyControllerNode(LifecycleNode):
             self._warn(lock_memory())
         freeze_garbage()
         self._active = True
-        self._control.command_publishers = self.count_publishers(self._settings.command_topic)
+        self._count_publishers()
         self._control.start()
         return TransitionCallbackReturn.SUCCESS
 
@@ -323,10 +323,15 @@ class PolicyControllerNode(LifecycleNode):
         self.get_logger().error(f"emergency_stop: {response.message}")
         return response
 
+    def _count_publishers(self) -> None:
+        control, settings = self._control, self._settings
+        control.command_publishers = self.count_publishers(settings.command_topic)
+        control.state_publishers = self.count_publishers(settings.state_topic)
+
     def _on_second(self) -> None:
         """Look at the graph and publish diagnostics, off the control path."""
+        self._count_publishers()
         control = self._control
-        control.command_publishers = self.count_publishers(self._settings.command_topic)
         result, statistics, now = self._last, control.statistics, time.monotonic()
         if not self._active or result is None:
             return

@@ -75,11 +75,13 @@ class LoopHealth:
 
     consecutive_overruns: ticks in a row, up to the last one, that ended after their deadline.
     command_publishers: publishers on the topic of joint commands, this controller included.
+    state_publishers: publishers on the topic of the robot's state.
     state_error: why the newest message of the robot's state cannot be used; empty if it can.
     """
 
     consecutive_overruns: int = 0
     command_publishers: int = 1
+    state_publishers: int = 1
     state_error: str = ""
 
 

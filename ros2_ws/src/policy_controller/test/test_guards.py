@@ -348,3 +348,16 @@ def test_command_that_never_came_needs_no_rearming(make_rig):
 def test_limit_that_cannot_trip_or_always_trips_is_refused(make_rig, name, value):
     with pytest.raises(ValueError, match=f"{name}: found {value!r}, allowed"):
         make_rig(limits=replace(LIMITS, **{name: value}))
+
+
+def test_second_publisher_of_the_state_is_named(rig):
+    """Two robots on one topic look like one that jumps; that is only seen once it has fallen."""
+    result = rig.tick(health=LoopHealth(state_publishers=2))
+    assert "SECOND_PUBLISHER" in result.reasons
+    assert "2 publishers of the robot's state" in result.detail
+
+
+def test_joint_outside_of_its_limits_is_named_with_them(rig):
+    tick(rig, joint_position=at(4, 2.2))
+    detail = rig.results[-1].detail
+    assert "RF_HFE 2.2 rad, allowed " in detail and "to 2.1" in detail

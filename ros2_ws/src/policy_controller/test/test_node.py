@@ -437,12 +437,13 @@ def test_second_publisher_and_diagnostics_in_real_time(start, context, robot_sid
             "reasons",
             "RH_KFE targets limited",
         } <= keys
-        robot_side.node.create_publisher(
-            SeActuatorCommands, "/motion_control_manager/actuator_commands", 1
-        )
-        wait_for(
-            stream(lambda: "SECOND_PUBLISHER" in robot_side.statuses[-1].reasons),
-            "SECOND_PUBLISHER",
-        )
+        for kind, topic, what in (
+            (AnymalState, "/state_estimator/anymal_state", "the robot's state"),
+            (SeActuatorCommands, "/motion_control_manager/actuator_commands", "joint commands"),
+        ):
+            robot_side.node.create_publisher(kind, topic, 1)
+            wanted = f"2 publishers of {what}"
+            wait_for(stream(lambda: wanted in robot_side.statuses[-1].detail), wanted)  # noqa: B023
+        assert "SECOND_PUBLISHER" in robot_side.statuses[-1].reasons
         assert robot_side.statuses[-1].motion_state == S.PASSIVE
         assert not robot_side.request(S.STAND).success
