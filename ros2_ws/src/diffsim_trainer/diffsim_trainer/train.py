@@ -224,6 +224,11 @@ def main(argv: list[str] | None = None) -> int:
             raise ConfigError(f"--threads must be at least 1, found {args.threads}")
         torch.set_num_threads(args.threads)
         config = load_config(args.config)
+        if not args.resume and (args.out / CHECKPOINT_NAME).exists():
+            raise CheckpointError(
+                f"{args.out} holds a checkpoint already and would lose it; go on from it with "
+                "--resume, name another --out, or move it away"
+            )
         checkpoint = load_checkpoint(args.out / CHECKPOINT_NAME) if args.resume else None
         if checkpoint is not None and checkpoint.config.sha256() != config.sha256():
             raise CheckpointError(

@@ -27,3 +27,11 @@ def test_mistake_is_one_line(main, arguments, message, tmp_path, capsys):
     assert main([argument.format(tmp=tmp_path) for argument in arguments]) == 1
     error = capsys.readouterr().err
     assert error.startswith("error: ") and message in error and "Traceback" not in error
+
+
+def test_training_does_not_overwrite_a_checkpoint(tmp_path, capsys):
+    kept = tmp_path / train.CHECKPOINT_NAME
+    kept.write_bytes(b"hours of work")
+    assert train.main(["--config", CONFIG, "--out", str(tmp_path)]) == 1
+    assert "would lose it" in capsys.readouterr().err
+    assert kept.read_bytes() == b"hours of work"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import traceback
 
 from rclpy.executors import ExternalShutdownException
 from rclpy.experimental import EventsExecutor
@@ -19,6 +20,7 @@ class SpinThread:
         """The context is the node's."""
         self._executor = EventsExecutor(context=node.context)
         self._executor.add_node(node)
+        self._logger = node.get_logger()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="executor")
 
@@ -27,11 +29,13 @@ class SpinThread:
         self._thread.start()
 
     def _run(self) -> None:
-        try:
-            while not self._stop.is_set():
+        while not self._stop.is_set():
+            try:
                 self._executor.spin_once(timeout_sec=self._WAIT)
-        except ExternalShutdownException:
-            pass
+            except ExternalShutdownException:
+                return
+            except Exception:  # the next request may be the emergency stop: it must be heard
+                self._logger.error(f"a callback raised, the node goes on\n{traceback.format_exc()}")
 
     def stop(self) -> None:
         """End the thread; no callback runs after this returns."""
