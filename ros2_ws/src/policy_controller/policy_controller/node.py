@@ -247,13 +247,14 @@ class PolicyControllerNode(LifecycleNode):
         if state_stamp_ns:  # without a state there is no robot to answer
             command = self._writer.write(result.command, state_stamp_ns)
             self._command_publisher.publish(command)
+        duration = (time.monotonic_ns() - begin_ns) / 1e9
         statistics, status = self._control.statistics, self._status
         status.header.stamp = (
             to_time(state_stamp_ns) if self._settings.lockstep else self.get_clock().now().to_msg()
         )
         write_status(status, result)
         status.period = statistics.last_period
-        status.tick_duration = (time.monotonic_ns() - begin_ns) / 1e9
+        status.tick_duration = duration
         status.ticks, status.overruns = statistics.ticks, statistics.overruns
         self._status_publisher.publish(status)
         self._counters.limited += result.limited
