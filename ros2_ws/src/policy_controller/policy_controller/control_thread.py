@@ -1,6 +1,6 @@
 """The control thread: newest state in, one tick, command out. Requests come between two ticks.
 
-No rclpy: what turns bytes into a message and what publishes are given from outside.
+No rclpy: what publishes is given from outside.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-
-from anymal_msgs.msg import AnymalState
 
 from policy_controller.controller import PolicyController, TickResult
 from policy_controller.inbox import Arrival, StateInbox
@@ -45,7 +43,6 @@ class ControlThread:
         self,
         controller: PolicyController,
         inbox: StateInbox,
-        deserialize: Callable[[bytes], AnymalState],
         outlet: Outlet,
         lockstep: bool,
     ):
@@ -55,7 +52,6 @@ class ControlThread:
         self.bad_states = 0
         self._controller = controller
         self._inbox = inbox
-        self._deserialize = deserialize
         self._outlet = outlet
         self._reader = StateReader()
         self._lock = threading.Lock()
@@ -135,8 +131,7 @@ class ControlThread:
             return
         self._arrival = arrival
         try:
-            message = self._deserialize(arrival.content)
-            self._state = self._reader.read(message, arrival.received_ns)
+            self._state = self._reader.read(arrival.content, arrival.received_ns)
             self._state_error = ""
         except Exception as error:  # whatever is wrong with a message must end in damping
             self.bad_states += 1

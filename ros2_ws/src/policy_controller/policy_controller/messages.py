@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
-from anymal_msgs.msg import AnymalState, Contact
+from anymal_msgs.msg import Contact
 from builtin_interfaces.msg import Time
 from footlight_msgs.msg import ControllerStatus
 from geometry_msgs.msg import Twist, TwistStamped
@@ -20,6 +19,7 @@ from policy_controller.state import (
     RobotState,
     VelocityCommand,
 )
+from policy_controller.state_wire import unpack_state
 
 BASE_FRAMES = ("base", "base_link", "")
 """Frames in which velocities may be given; the empty one means the base."""
@@ -48,36 +48,39 @@ class StateReader:
         self._names: list[str] = []
         self._order: list[int] = []
 
-    def read(self, message: AnymalState, received_ns: int) -> RobotState:
-        """The state in the canonical joint order, whatever the order in the message.
+    def read(self, content: bytes, received_ns: int) -> RobotState:
+        """The state in a serialised AnymalState, in the canonical joint order whatever its own.
 
         Joints are found by name and others are ignored. NaN is passed on: the safety filter names
         it.
         received_ns: time of reception in the control clock.
         Raises MessageError if a joint is missing or named twice, if an array has not the length of
-        `name`, or if the twist is not in the base frame.
+        `name`, or if the twist is not in the base frame; WireError if it is no AnymalState.
         """
-        if message.twist.header.frame_id not in BASE_FRAMES:
+        fields = unpack_state(content)
+        if fields.twist_frame not in BASE_FRAMES:
             raise MessageError(
-                f"twist of AnymalState: found frame {message.twist.header.frame_id!r}, allowed: "
+                f"twist of AnymalState: found frame {fields.twist_frame!r}, allowed: "
                 f"{BASE_FRAMES}; publish it in the base frame"
             )
-        joints = message.joints
-        self._find_joints(list(joints.name))
-        pose = message.pose.pose
-        p, q = pose.position, pose.orientation
-        v, w = message.twist.twist.linear, message.twist.twist.angular
+        self._find_joints(fields.joint_names)
+        contacts = fields.contacts
         return RobotState(
-            stamp_ns=to_nanoseconds(message.header.stamp),
-            base_position=np.array((p.x, p.y, p.z)),
-            base_orientation=np.array((q.x, q.y, q.z, q.w)),
-            base_linear_velocity=np.array((v.x, v.y, v.z)),
-            base_angular_velocity=np.array((w.x, w.y, w.z)),
-            joint_position=self._reorder("position", joints.position),
-            joint_velocity=self._reorder("velocity", joints.velocity),
-            joint_torque=self._reorder("effort", joints.effort),
-            robot_ok=message.state,
-            foot_contact=_read_contacts(message.contacts),
+            stamp_ns=fields.stamp_ns,
+            base_position=np.array(fields.position),
+            base_orientation=np.array(fields.orientation),
+            base_linear_velocity=np.array(fields.linear),
+            base_angular_velocity=np.array(fields.angular),
+            joint_position=self._reorder("position", fields.joint_position),
+            joint_velocity=self._reorder("velocity", fields.joint_velocity),
+            joint_torque=self._reorder("effort", fields.joint_effort),
+            robot_ok=fields.robot_state,
+            foot_contact=np.array(
+                [
+                    contacts.get(foot, Contact.STATE_OPEN) != Contact.STATE_OPEN
+                    for foot in FOOT_NAMES
+                ]
+            ),
             received_ns=received_ns,
         )
 
@@ -93,18 +96,13 @@ class StateReader:
                 )
         self._names, self._order = names, [names.index(joint) for joint in JOINT_NAMES]
 
-    def _reorder(self, field: str, values: Sequence[float]) -> np.ndarray:
+    def _reorder(self, field: str, values: np.ndarray) -> np.ndarray:
         if len(values) != len(self._names):
             raise MessageError(
                 f"joints.{field} of AnymalState: found {len(values)} values, allowed: "
                 f"{len(self._names)}, one per name; the publisher must fill it"
             )
-        return np.asarray(values, dtype=np.float64)[self._order]
-
-
-def _read_contacts(contacts: Sequence[Contact]) -> np.ndarray:
-    loaded = {c.name for c in contacts if c.state != Contact.STATE_OPEN}
-    return np.array([name in loaded for name in FOOT_NAMES])
+        return values[self._order].astype(np.float64)
 
 
 def read_twist_stamped(message: TwistStamped, received_ns: int, ros_now_ns: int) -> VelocityCommand:

@@ -29,7 +29,7 @@ from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallba
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from rclpy.serialization import deserialize_message
+from rclpy.serialization import serialize_message
 from rclpy.signals import SignalHandlerOptions
 from series_elastic_actuator_msgs.msg import SeActuatorCommands
 from std_srvs.srv import Trigger
@@ -56,6 +56,7 @@ from policy_controller.messages import (
 from policy_controller.motion import Answer, MotionState
 from policy_controller.parameters import declare_parameters, read_parameters
 from policy_controller.process import SpinThread, catch_signals
+from policy_controller.state_wire import check_layout
 
 STOP_TIMEOUT = 15.0
 """Seconds for walk, stand, lie down, passive; then the drives are damped wherever the robot is."""
@@ -108,6 +109,7 @@ class PolicyControllerNode(LifecycleNode):
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Load and check bundle, robot file and parameters, replay the golden data, connect."""
         params = read_parameters(self)
+        check_layout(serialize_message)
         controller = PolicyController.from_files(
             params.node.bundle, params.node.robot, params.safety, params.motion
         )
@@ -120,7 +122,6 @@ class PolicyControllerNode(LifecycleNode):
         control = ControlThread(
             controller,
             self._inbox,
-            lambda content: deserialize_message(content, AnymalState),
             Outlet(self._publish, self._report, self._begin_control_thread),
             params.node.lockstep,
         )

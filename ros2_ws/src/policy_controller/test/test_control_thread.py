@@ -17,7 +17,7 @@ pytestmark = pytest.mark.ros
 
 
 class Harness:
-    """A control thread in lockstep whose deserialisation and publishing can be made to fail."""
+    """A control thread in lockstep whose reading and publishing can be made to fail."""
 
     def __init__(self, rig):
         self.results, self.reports = [], []
@@ -30,19 +30,15 @@ class Harness:
         self.thread = ControlThread(
             rig.controller,
             self._inbox,
-            self._deserialize,
             Outlet(self._publish, self._report, lambda: None),
             lockstep=True,
         )
         self.thread._reader = self  # gives the rig's healthy state in place of a message
 
-    def read(self, message, received_ns):
-        return self._rig.state(stamp_ns=received_ns)
-
-    def _deserialize(self, content):
+    def read(self, content, received_ns):
         if self.read_error:
             raise self.read_error
-        return content
+        return self._rig.state(stamp_ns=received_ns)
 
     def _publish(self, result, state_stamp_ns, begin_ns):
         if self.publish_error:

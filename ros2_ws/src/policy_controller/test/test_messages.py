@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 pytest.importorskip("anymal_msgs")
+pytest.importorskip("rclpy")
 
 from anymal_msgs.msg import AnymalState, Contact  # noqa: E402
 from footlight_msgs.msg import ControllerStatus  # noqa: E402
 from geometry_msgs.msg import Twist, TwistStamped  # noqa: E402
+from rclpy.serialization import serialize_message  # noqa: E402
 
 from policy_controller.messages import (  # noqa: E402
     CommandWriter,
@@ -49,10 +51,14 @@ def make_state(order=range(12), extra=()):
     return message
 
 
+def read(message, reader=None):
+    return (reader or StateReader()).read(serialize_message(message), received_ns=11)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_joints_are_found_by_name(seed):
     order = np.random.default_rng(seed).permutation(12).tolist()
-    state = StateReader().read(make_state(order, extra=("arm_1", "arm_2")), received_ns=11)
+    state = read(make_state(order, extra=("arm_1", "arm_2")))
     np.testing.assert_array_equal(state.joint_position, np.arange(12.0))
     np.testing.assert_array_equal(state.joint_velocity, 20.0 + np.arange(12))
     np.testing.assert_array_equal(state.joint_torque, 40.0 + np.arange(12))
@@ -60,13 +66,13 @@ def test_joints_are_found_by_name(seed):
 
 def test_order_may_change_between_two_messages():
     reader = StateReader()
-    reader.read(make_state(), 0)
-    state = reader.read(make_state(range(11, -1, -1)), 0)
+    read(make_state(), reader)
+    state = read(make_state(range(11, -1, -1)), reader)
     np.testing.assert_array_equal(state.joint_position, np.arange(12.0))
 
 
 def test_every_other_field_has_its_place():
-    state = StateReader().read(make_state(), received_ns=11)
+    state = read(make_state())
     assert (state.stamp_ns, state.received_ns, state.robot_ok) == (5_000_000_007, 11, 0)
     np.testing.assert_array_equal(state.base_position, (61, 62, 63))
     np.testing.assert_array_equal(state.base_orientation, (0.1, 0.2, 0.3, 0.9))
@@ -101,7 +107,7 @@ def test_message_that_cannot_be_used_is_named(edit, text):
     message = make_state()
     edit(message)
     with pytest.raises(MessageError, match=text):
-        StateReader().read(message, 0)
+        read(message)
 
 
 def test_stamps():
