@@ -10,9 +10,10 @@ import sys
 from dataclasses import fields
 from typing import NamedTuple
 
+from policy_controller import guards  # noqa: F401  registers the guards
 from policy_controller.contract import PolicyBundle
 from policy_controller.fields import RefusedError, describe_problem, find_problems, spec_of
-from policy_controller.guards import GUARDS, Check, Guard
+from policy_controller.guard import GUARDS, Check, Guard
 from policy_controller.limits import SafetyLimits
 from policy_controller.sample import Outcome, Reason, Sample, Stage
 

@@ -14,7 +14,7 @@ import pytest
 
 from policy_controller import safety
 from policy_controller.bundle import ActionScaling
-from policy_controller.guards import GUARDS
+from policy_controller.guard import GUARDS
 from policy_controller.limits import SafetyLimits
 from policy_controller.motion import MotionState
 from policy_controller.sample import LoopHealth, Outcome, Reason

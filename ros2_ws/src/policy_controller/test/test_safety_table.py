@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from policy_controller.guards import GUARDS
+from policy_controller.guard import GUARDS
 from policy_controller.safety import format_table
 from policy_controller.sample import Reason
 
