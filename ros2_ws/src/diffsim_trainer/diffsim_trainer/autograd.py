@@ -1,5 +1,5 @@
-"""One control period of the simulator as a torch.autograd.Function: the only file that knows both
-Warp and torch.
+"""One control period of the simulator as a torch.autograd.Function, and the touch sensor of its
+bodies: the only file that knows both Warp and torch.
 
 The physics kernels read and write torch memory directly (`wp.from_torch`, no copy) on torch's
 current stream, so a whole training iteration can be captured in one CUDA graph; nothing here waits
@@ -22,6 +22,7 @@ import warp as wp
 from diffsim_trainer.physics import Simulator
 
 SENSOR_SIZE = 10
+NUM_BODIES = 13
 
 
 def silence_warp() -> None:
@@ -75,6 +76,15 @@ def simulate(
     return _ControlPeriod.apply(
         state, target_prev, target, params, delay_steps, sim, substeps, cotangent_clip, monitor
     )
+
+
+def body_clearance(sim: Simulator, state: torch.Tensor) -> torch.Tensor:
+    """Height of every body without its foot above ground [N, 13] in m, negative inside it, without
+    gradient; see `Simulator.measure_clearance`."""
+    state = state.detach().contiguous()
+    clearance = state.new_empty(state.shape[0], NUM_BODIES)
+    sim.measure_clearance(*_to_warp(state, clearance), stream=_torch_stream(state))
+    return clearance
 
 
 class _ControlPeriod(torch.autograd.Function):

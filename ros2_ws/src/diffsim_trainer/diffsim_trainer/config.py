@@ -119,7 +119,6 @@ class EnvConfig:
     num_envs: int = 64
     episode_steps: int = 1000  # control steps until truncation (20 s)
     action_scale: float = 1.0  # rad: target = default_pose + action_scale * action
-    min_base_height: float = 0.3  # m, terminated below
     max_tilt: float = 1.0472  # rad between the base z axis and the vertical, terminated beyond
     max_speed: float = 15.0  # m/s and rad/s of the base; joints may reach five times this
     reset_pool_size: int = 4096

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 
 from diffsim_trainer import observation as obs
-from diffsim_trainer.autograd import CotangentMonitor, simulate
+from diffsim_trainer.autograd import CotangentMonitor, body_clearance, simulate
 from diffsim_trainer.config import EnvConfig, SimConfig
 from diffsim_trainer.networks import ACTION_SIZE
 from diffsim_trainer.physics import Robot, Simulator
@@ -187,12 +187,13 @@ class LocomotionEnv:
         self.phase = torch.where(moving, self.phase, torch.zeros_like(self.phase))
 
     def _has_fallen(self, state: torch.Tensor) -> torch.Tensor:
+        """Bool [N]: base, hip, thigh or knee on the ground, tilted too far, or absurdly fast."""
         cfg = self.config
-        low = state[:, 2] < cfg.min_base_height
+        touching = body_clearance(self.sim, state).amin(1) < 0
         tilted = obs.projected_gravity(state)[:, 2] > -math.cos(cfg.max_tilt)
         fast = state[:, 7:13].abs().amax(1) > cfg.max_speed
         joints_fast = state[:, 25:37].abs().amax(1) > ABSURD_JOINT_SPEED * cfg.max_speed
-        return low | tilted | fast | joints_fast
+        return touching | tilted | fast | joints_fast
 
     def _tracking_error(self, state: torch.Tensor) -> torch.Tensor:
         linear = (state[:, 7:9] - self.command[:, :2]).norm(dim=1)

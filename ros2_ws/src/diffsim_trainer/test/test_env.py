@@ -79,7 +79,7 @@ def test_no_gradient_crosses_a_reset(make_env):
 def test_a_fallen_robot_is_terminated_and_starts_anew(make_env):
     env = make_env(3, randomization=QUIET)
     env.episode_step.zero_()
-    env.state[0, 2] = 0.1  # below min_base_height
+    env.state[0, 2] = 0.1  # knees and base in the ground
     env.state[1, 3:7] = torch.tensor([1.0, 0.0, 0.0, 0.0])  # on its back
     result = env.step(torch.zeros(3, 12))
     assert result.terminated.tolist() == [True, True, False]

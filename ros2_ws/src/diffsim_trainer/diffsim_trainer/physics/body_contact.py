@@ -1,72 +1,43 @@
 """Contact of the whole robot with the ground, HARD law, without gradient.
 
-Every collision primitive of the robot file touches the plane with points: a box with its corners,
-a cylinder with the lowest point of each end disc, a sphere with its lowest point. All are discs
-(centre, axis, radius) with their lowest point at centre - radius t / |t|, t = n - (n.a) a; a sphere
-has axis zero, a corner radius zero. Points that may reach the ground within the step join the feet
-in one Gauss–Seidel loop over points, each solved exactly; the change of base velocity and, per leg,
-of joint velocity is carried along, so no Delassus matrix is formed.
+The discs of the robot (`discs.py`) that may reach the ground within the step join the feet in one
+Gauss–Seidel loop over points, each solved exactly; the change of base velocity and, per leg, of
+joint velocity is carried along, so no Delassus matrix is formed. On a height field a disc touches
+with its point nearest to the tangent plane under its centre, in axes whose third is the normal
+under that point.
 """
 
 from functools import cache
-from itertools import product
 from types import SimpleNamespace
 
-import numpy as np
 import warp as wp
 
 from . import model as layout
 from .actuator import build_actuator
 from .contact import MIN_FRICTION, ContactModel, build_foot_contact
+from .discs import build_disc_functions
 from .dynamics import build_dynamics
+from .ground import build_ground
 from .spatial import build_spatial
 from .stages import build_stages
-from .urdf import Robot
 
 MAX_CONTACTS = 96  # per robot, feet included; further points are ignored
 REACH = 0.005  # m, points predicted to end the step lower than this take part
 
 
-def contact_discs(robot: Robot) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Bodies [K], centres [K, 3] m, axes [K, 3] and radii [K] m of all discs but the feet."""
-    rows = []
-    for shape in robot.collisions:
-        if shape.kind == "box":
-            for signs in product((-0.5, 0.5), repeat=3):
-                corner = shape.position + shape.rotation @ (np.array(signs) * shape.size)
-                rows.append((shape.body, corner, np.zeros(3), 0.0))
-        elif shape.kind == "cylinder":
-            axis = shape.rotation[:, 2]
-            for end in (-0.5, 0.5):
-                centre = shape.position + end * shape.size[1] * axis
-                rows.append((shape.body, centre, axis, shape.size[0]))
-        elif shape.link not in robot.foot_names:
-            rows.append((shape.body, shape.position, np.zeros(3), shape.size[0]))
-    bodies, centres, axes, radii = (np.array(column) for column in zip(*rows, strict=True))
-    order = np.argsort(bodies, kind="stable")
-    return bodies[order], centres[order], axes[order], radii[order]
-
-
 @cache
-def build_body_contact(real) -> SimpleNamespace:
-    """Structs `Discs`, `Contact`, `LegWork`; functions `collect_base`, `collect_leg`, `solve`."""
+def build_body_contact(real, rough: bool) -> SimpleNamespace:
+    """Structs `Contact`, `LegWork`; functions `collect_base`, `collect_leg`, `solve`."""
     sp, dyn, act = build_spatial(real), build_dynamics(real), build_actuator(real)
-    st, contact = build_stages(real, ContactModel.HARD, False), build_foot_contact(real)
+    st, contact = build_stages(real, ContactModel.HARD, rough), build_foot_contact(real)
+    ground, disc_functions = build_ground(real, rough), build_disc_functions(real)
+    Discs, nearest_point = disc_functions.Discs, disc_functions.nearest_point
     Model = layout.build_model_type(real)
     vec3 = sp.vec3  # Warp does not resolve sp.vec3 as a keyword argument
 
     @wp.struct
-    class Discs:
-        """All discs, sorted by body; discs of body b are first[b] .. first[b + 1]."""
-
-        first: wp.array(dtype=wp.int32)
-        centre: wp.array(dtype=sp.vec3)
-        axis: wp.array(dtype=sp.vec3)
-        radius: wp.array(dtype=real)
-
-    @wp.struct
     class Contact:
-        """One point that takes part, in world axes."""
+        """One point that takes part, in contact axes."""
 
         leg: int  # 0 for the base too, whose jacobian is zero
         foot: bool
@@ -102,14 +73,17 @@ def build_body_contact(real) -> SimpleNamespace:
         leg_index: int,
         point: sp.vec3,
         jacobian: sp.mat33,
+        height: real,
+        R: sp.mat33,
         foot: bool,
         env: int,
         count: int,
         contacts: wp.array2d(dtype=Contact),
     ) -> int:
-        """Append the point (base axes) if it may reach the ground; new number of contacts."""
-        height = mid.position[2] + wp.dot(mid.up, point)
-        R = mid.rotation
+        """Append the point (base axes) if it may reach the ground; new number of contacts.
+
+        height m; R base to contact axes.
+        """
         velocity = R * (
             mid.linear
             + free.linear
@@ -138,11 +112,22 @@ def build_body_contact(real) -> SimpleNamespace:
         return count + 1
 
     @wp.func
-    def lowest_point(discs: Discs, disc: int, body: dyn.Body, up: sp.vec3) -> sp.vec3:
-        axis = body.rotation * discs.axis[disc]
-        down = wp.dot(up, axis) * axis - up
-        reach = discs.radius[disc] / wp.max(wp.length(down), real(1.0e-6))
-        return body.origin + body.rotation * discs.centre[disc] + reach * down
+    def find_point(
+        model: Model, discs: Discs, disc: int, env: int, mid: st.Midpoint, body: dyn.Body
+    ) -> sp.vec3:
+        """Point of a disc that is nearest to the ground, base axes."""
+        R = mid.rotation
+        centre = body.origin + body.rotation * discs.centre[disc]
+        under = ground.ground_at(model, env, mid.position + R * centre)
+        normal = wp.transpose(R) * sp.vec3(under[0], under[1], under[2])
+        return nearest_point(centre, body.rotation * discs.axis[disc], discs.radius[disc], normal)
+
+    @wp.func
+    def ground_under(model: Model, env: int, mid: st.Midpoint, point: sp.vec3):
+        """Height (m) of a point in base axes, and the matrix from base to contact axes there."""
+        under = ground.ground_at(model, env, mid.position + mid.rotation * point)
+        normal = sp.vec3(under[0], under[1], under[2])
+        return under[3], ground.axes_on_ground(normal) * mid.rotation
 
     @wp.func
     def collect_base(
@@ -160,7 +145,8 @@ def build_body_contact(real) -> SimpleNamespace:
         no_leg = dyn.Leg()
         n = count
         for disc in range(discs.first[0], discs.first[1]):
-            point = lowest_point(discs, disc, base, mid.up)
+            point = find_point(model, discs, disc, env, mid, base)
+            height, axes = ground_under(model, env, mid, point)
             n = add_point(
                 model,
                 mid,
@@ -171,6 +157,8 @@ def build_body_contact(real) -> SimpleNamespace:
                 0,
                 point,
                 sp.mat33(),
+                height,
+                axes,
                 False,
                 env,
                 n,
@@ -204,6 +192,8 @@ def build_body_contact(real) -> SimpleNamespace:
             leg_index,
             work.leg.contact,
             work.leg.jacobian,
+            st.contact_height(mid, work.leg),
+            st.contact_axes(mid, work.leg),
             True,
             env,
             count,
@@ -229,7 +219,8 @@ def build_body_contact(real) -> SimpleNamespace:
                 axis2 = body.axis
                 origin2 = body.origin
             for disc in range(discs.first[j + link + 1], discs.first[j + link + 2]):
-                point = lowest_point(discs, disc, body, mid.up)
+                point = find_point(model, discs, disc, env, mid, body)
+                height, axes = ground_under(model, env, mid, point)
                 jacobian = sp.columns(
                     wp.cross(axis0, point - origin0),
                     wp.cross(axis1, point - origin1),
@@ -245,6 +236,8 @@ def build_body_contact(real) -> SimpleNamespace:
                     leg_index,
                     point,
                     jacobian,
+                    height,
+                    axes,
                     False,
                     env,
                     n,
@@ -294,23 +287,9 @@ def build_body_contact(real) -> SimpleNamespace:
         return out
 
     return SimpleNamespace(
-        Discs=Discs,
         Contact=Contact,
         LegWork=LegWork,
         collect_base=collect_base,
         collect_leg=collect_leg,
         solve=solve,
     )
-
-
-def build_discs(robot: Robot, real, device):
-    """Upload the discs of `robot`."""
-    bodies, centres, axes, radii = contact_discs(robot)
-    spatial = build_spatial(real)
-    discs = build_body_contact(real).Discs()
-    first = np.searchsorted(bodies, np.arange(14)).astype(np.int32)
-    discs.first = wp.array(first, dtype=wp.int32, device=device)
-    discs.centre = wp.array(centres, dtype=spatial.vec3, device=device)
-    discs.axis = wp.array(axes, dtype=spatial.vec3, device=device)
-    discs.radius = wp.array(radii, dtype=real, device=device)
-    return discs

@@ -6,8 +6,10 @@ import numpy as np
 import warp as wp
 
 from . import model as layout
-from .body_contact import MAX_CONTACTS, build_body_contact, build_discs
+from .body_contact import MAX_CONTACTS, build_body_contact
+from .clearance import PARTS, build_clearance_kernel
 from .contact import CORRECTION_RATE, ContactModel
+from .discs import build_discs
 from .feet import FEET_SWEEPS, MAX_SWEEPS
 from .model import build_model
 from .step import LANE_BLOCK, build_body_kernel, build_lane_kernel, build_robot_kernel
@@ -24,6 +26,7 @@ SHAPES = {  # per environment, of the arguments of `step`
     "state_out": (layout.STATE_SIZE,),
     "sensors_out": (4, layout.SENSORS_SIZE),
 }
+NUM_BODIES = 13
 MAX_BODY_SWEEPS = 1000
 BODY_SWEEPS = 20  # points of one body are coupled much more than feet
 
@@ -68,7 +71,7 @@ class Simulator:
         z = 0 or a terrain; they are different kernels, so the plane costs nothing more.
 
         Raises ValueError for an unknown dtype, a non-positive dt or sweep count, or body_contacts
-        with another law than HARD or on a terrain.
+        with another law than HARD.
         """
         if dtype not in REALS:
             raise ValueError(f"dtype is {dtype!r}; use one of {sorted(REALS)}")
@@ -76,8 +79,6 @@ class Simulator:
             raise ValueError(f"dt is {dt} s; it must be positive")
         if body_contacts and contact is not ContactModel.HARD:
             raise ValueError(f"body_contacts with {contact}; only ContactModel.HARD supports them")
-        if body_contacts and terrain is not None:
-            raise ValueError("body_contacts on a terrain; use the plane, or feet only")
         sweeps = (BODY_SWEEPS if body_contacts else FEET_SWEEPS) if sweeps is None else sweeps
         limit = MAX_BODY_SWEEPS if body_contacts else MAX_SWEEPS
         if not 1 <= sweeps <= limit:
@@ -98,14 +99,16 @@ class Simulator:
         self._scratch: list = []
         self._dim: tuple[int, ...] = (num_envs,)
         self._block_dim = 64
+        self._discs = build_discs(robot, self.real, self.device)
+        self._clearance_kernel = build_clearance_kernel(self.real, rough)
         if body_contacts:
-            types = build_body_contact(self.real)
+            types = build_body_contact(self.real, rough)
             self._scratch = [
-                build_discs(robot, self.real, self.device),
+                self._discs,
                 wp.zeros((num_envs, 4), dtype=types.LegWork, device=self.device),
                 wp.zeros((num_envs, MAX_CONTACTS), dtype=types.Contact, device=self.device),
             ]
-            self._kernel = build_body_kernel(self.real)
+            self._kernel = build_body_kernel(self.real, rough)
         elif self.device.is_cuda:
             self._kernel = build_lane_kernel(self.real, contact, rough, sweeps)
             self._dim, self._block_dim = (num_envs, 4), LANE_BLOCK
@@ -201,6 +204,32 @@ class Simulator:
             adj_inputs=[*adj_inputs, substep],
             adj_outputs=[adj_state_out, adj_sensors_out],
             adjoint=True,
+            device=self.device,
+            stream=stream,
+        )
+
+    def measure_clearance(
+        self, state: wp.array, clearance: wp.array, stream: wp.Stream | None = None
+    ) -> None:
+        """Height above ground (m, negative inside it) of the lowest point of every body without its
+        foot, [N, 13]: base, then hip, thigh and shank of each leg; infinity for a body without
+        collision shape. One launch, no gradient.
+
+        Raises ValueError for an array of another shape.
+        """
+        for array, size, name in (
+            (state, layout.STATE_SIZE, "state"),
+            (clearance, NUM_BODIES, "clearance"),
+        ):
+            if array.shape != (self.num_envs, size):
+                raise ValueError(
+                    f"{name} has shape {array.shape}; it must be {(self.num_envs, size)}"
+                )
+        wp.launch(
+            self._clearance_kernel,
+            dim=(self.num_envs, PARTS),
+            inputs=[self._model, self._discs, state],
+            outputs=[clearance],
             device=self.device,
             stream=stream,
         )

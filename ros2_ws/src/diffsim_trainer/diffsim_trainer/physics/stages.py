@@ -9,8 +9,8 @@ from . import model as layout
 from .actuator import build_actuator
 from .contact import ContactModel, build_foot_contact
 from .dynamics import build_dynamics
+from .ground import build_ground
 from .spatial import build_spatial
-from .terrain import build_terrain
 
 
 @cache
@@ -178,7 +178,7 @@ def build_stages(real, law: ContactModel, rough: bool) -> SimpleNamespace:
         )
 
     if rough:
-        field = build_terrain(real)
+        ground = build_ground(real, rough)
 
         @wp.func
         def assemble_leg(
@@ -193,18 +193,12 @@ def build_stages(real, law: ContactModel, rough: bool) -> SimpleNamespace:
             """Leg above the tangent plane of the height field under the centre of its foot."""
             chain = dyn.place_leg(model, leg, base, joints.q, joints.v)
             centre = mid.position + mid.rotation * chain.foot
-            ground = field.surface(
-                model.ground,
-                model.ground_rate,
-                centre[0] + model.ground_offset[env, 0],
-                centre[1] + model.ground_offset[env, 1],
-            )
-            # n = (-h_x, -h_y, 1) / |.|,  d = (z - h) n_z - r
-            normal = wp.normalize(sp.vec3(-ground[1], -ground[2], real(1.0)))
+            under = ground.ground_at(model, env, centre)
+            normal = sp.vec3(under[0], under[1], under[2])
             normal_b = wp.transpose(mid.rotation) * normal
             out = dyn.assemble_leg(model, leg, chain, normal_b, drive.joint, drive.damping)
-            out.height = (centre[2] - ground[0]) * normal[2] - model.foot_radius
-            out.axes = field.axes_on_ground(normal) * mid.rotation
+            out.height = under[3] - model.foot_radius
+            out.axes = ground.axes_on_ground(normal) * mid.rotation
             return out
 
         @wp.func
@@ -404,6 +398,8 @@ def build_stages(real, law: ContactModel, rough: bool) -> SimpleNamespace:
         Midpoint=Midpoint,
         BaseChange=BaseChange,
         Foot=Foot,
+        contact_axes=contact_axes,
+        contact_height=contact_height,
         load_vec3=load_vec3,
         load_base=load_base,
         load_params=load_params,

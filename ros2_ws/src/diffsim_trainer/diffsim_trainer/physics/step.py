@@ -18,6 +18,7 @@ import warp as wp
 
 from .body_contact import build_body_contact
 from .contact import ContactModel
+from .discs import build_disc_functions
 from .dynamics import build_dynamics
 from .feet import build_feet_solver, build_lane_solver
 from .lanes import build_lanes
@@ -165,13 +166,14 @@ def build_robot_kernel(real, law: ContactModel, rough: bool):
 
 
 @cache
-def build_body_kernel(real):
+def build_body_kernel(real, rough: bool):
     """Kernel with one thread per robot: HARD contact of the whole body, no gradient.
 
     works [num_envs, 4] and contacts [num_envs, MAX_CONTACTS] are scratch.
     """
     sp, dyn = build_spatial(real), build_dynamics(real)
-    st, body = build_stages(real, ContactModel.HARD, False), build_body_contact(real)
+    st, body = build_stages(real, ContactModel.HARD, rough), build_body_contact(real, rough)
+    Discs = build_disc_functions(real).Discs
     Model = build_model_type(real)
 
     @wp.kernel(module="unique", module_options={"max_unroll": 1}, enable_backward=False)
@@ -183,7 +185,7 @@ def build_body_kernel(real):
         params_in: wp.array2d(dtype=real),
         delay_steps: wp.array(dtype=wp.int32),
         substep: int,
-        discs: body.Discs,
+        discs: Discs,
         works: wp.array2d(dtype=body.LegWork),
         contacts: wp.array2d(dtype=body.Contact),
         state_out: wp.array2d(dtype=real),
@@ -232,7 +234,7 @@ def build_body_kernel(real):
             st.store_leg(model, env, i, work.joints, v, state_out)
             u = (
                 work.foot.velocity
-                + mid.rotation * (work.leg.jacobian * work.joint_change)
+                + st.contact_axes(mid, work.leg) * (work.leg.jacobian * work.joint_change)
                 + work.foot.row_a * change.angular
                 + work.foot.row_l * change.linear
             )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from diffsim_trainer.physics import ContactModel
-from diffsim_trainer.physics.body_contact import contact_discs
+from diffsim_trainer.physics.discs import contact_discs
 
 pytestmark = pytest.mark.physics
 DT = 0.0025

@@ -206,8 +206,3 @@ def test_offset_moves_the_ground_under_an_environment(bench, robot, bumps, rng):
 def test_bad_terrain_is_refused(heights, spacing, message):
     with pytest.raises(ValueError, match=message):
         Terrain(heights, spacing)
-
-
-def test_body_contacts_are_for_the_plane(bench, robot, bumps):
-    with pytest.raises(ValueError, match="body_contacts on a terrain; use the plane"):
-        bench(robot, 1, contact=ContactModel.HARD, body_contacts=True, terrain=bumps)
