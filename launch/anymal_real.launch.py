@@ -1,20 +1,27 @@
-"""A policy on ANYmal. As a dry run, unless told otherwise: nothing is sent to the drives.
+"""A policy on ANYmal. Nothing is sent to the drives unless told so; nothing starts uncertified.
 
 ros2 launch policy_controller anymal_real.launch.py bundle:=DIRECTORY [dry_run:=false]
 """
 
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument
+from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import LifecycleNode, Node
 from launch_ros.parameter_descriptions import ParameterValue
 from launch_ros.substitutions import FindPackageShare
+
+from policy_controller.certificate import NO_OVERRIDE, admit_files
 
 
 def generate_launch_description() -> LaunchDescription:
     controller = PathJoinSubstitution([FindPackageShare("policy_controller"), "config"])
     bridge = PathJoinSubstitution([FindPackageShare("anymal_bridge"), "config"])
     robot = PathJoinSubstitution([controller, "robot", "anymal_d.yaml"])
+    limits = PathJoinSubstitution([controller, "scenarios", "suite.yaml"])
+    settings = PathJoinSubstitution([controller, "controller.yaml"])
+    override = LaunchConfiguration("certificate_override")
+    admitted = (LaunchConfiguration("bundle"), LaunchConfiguration("robot"))
+    admitted = (*admitted, limits, settings, override)
     shared = {"robot": ParameterValue(LaunchConfiguration("robot"), value_type=str)}
     link = {
         "dry_run": ParameterValue(LaunchConfiguration("dry_run"), value_type=bool),
@@ -23,6 +30,9 @@ def generate_launch_description() -> LaunchDescription:
     own = {
         "bundle": ParameterValue(LaunchConfiguration("bundle"), value_type=str),
         "autostart": True,
+        "require_certificate": True,
+        "certificate_override": ParameterValue(override, value_type=str),
+        "verified_limits": limits,
     }
     return LaunchDescription(
         [
@@ -30,6 +40,12 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument("robot", default_value=robot, description="robot file"),
             DeclareLaunchArgument("dry_run", default_value="true", choices=["true", "false"]),
             DeclareLaunchArgument("transport", default_value="ros2", choices=["ros2"]),
+            DeclareLaunchArgument("certificate_override", default_value=NO_OVERRIDE),
+            OpaqueFunction(
+                function=lambda context: [
+                    LogInfo(msg=admit_files(*(part.perform(context) for part in admitted)))
+                ]
+            ),
             # Neither ends the other: without commands the bridge damps the robot.
             Node(
                 package="anymal_bridge",

@@ -75,7 +75,7 @@ def test_every_argument_is_declared_and_used(path):
 @by_name
 def test_launch_file_is_short_and_decides_nothing(path):
     text = path.read_text()
-    assert len(text.splitlines()) < 60
+    assert len(text.splitlines()) < 70
     assert not [n for n in ast.walk(ast.parse(text)) if isinstance(n, (ast.If, ast.For, ast.Try))]
 
 

@@ -94,7 +94,7 @@ def load_bundle(path: str | Path) -> PolicyBundle:
     (check_robot). Raises BundleError with one line per difference.
     """
     path = Path(path)
-    content = _read_files(path)
+    content = read_files(path)
     try:
         data = json.loads(content[JSON_FILE], parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -158,7 +158,8 @@ def save_bundle(path: str | Path, bundle: PolicyBundle) -> PolicyBundle:
     return written
 
 
-def _read_files(path: Path) -> dict[str, bytes]:
+def read_files(path: Path) -> dict[str, bytes]:
+    """Content of the files of a bundle by name. Raises BundleError if one is missing."""
     names = (JSON_FILE, ONNX_FILE, GOLDEN_FILE)
     try:
         if path.is_dir():

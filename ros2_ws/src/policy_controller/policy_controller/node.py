@@ -34,6 +34,7 @@ from rclpy.signals import SignalHandlerOptions
 from series_elastic_actuator_msgs.msg import SeActuatorCommands
 from std_srvs.srv import Trigger
 
+from policy_controller.certificate import admit, describe_subject
 from policy_controller.control_thread import ControlThread, Outlet
 from policy_controller.controller import PolicyController, TickResult
 from policy_controller.diagnostics import (
@@ -54,7 +55,7 @@ from policy_controller.messages import (
     write_status,
 )
 from policy_controller.motion import Answer, MotionState
-from policy_controller.parameters import declare_parameters, read_parameters
+from policy_controller.parameters import ControllerParams, declare_parameters, read_parameters
 from policy_controller.process import SpinThread, catch_signals
 from policy_controller.state_wire import check_layout
 
@@ -109,6 +110,7 @@ class PolicyControllerNode(LifecycleNode):
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Load and check bundle, robot file and parameters, replay the golden data, connect."""
         params = read_parameters(self)
+        self._uncertified = self._check_certificate(params)
         check_layout(serialize_message)
         controller = PolicyController.from_files(
             params.node.bundle, params.node.robot, params.safety, params.motion
@@ -117,6 +119,8 @@ class PolicyControllerNode(LifecycleNode):
         self._inbox, self._writer = StateInbox(), CommandWriter()
         self._status = ControllerStatus(bundle=controller.bundle.sha256)
         self._counters, self._tick_rate, self._state_rate = Counters(), RateMeter(), RateMeter()
+        if self._uncertified:
+            self._warn(self._uncertified)
         self._last: TickResult | None = None
         self._last_stamp_ns = 0
         control = ControlThread(
@@ -178,6 +182,20 @@ class PolicyControllerNode(LifecycleNode):
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
         """As on_shutdown."""
         return self.on_shutdown(state)
+
+    def _check_certificate(self, params: ControllerParams) -> str:
+        """Refuse what is not certified where that is required; returns the words of an override."""
+        settings = params.node
+        if not settings.require_certificate:
+            return ""
+        subject = describe_subject(
+            settings.bundle,
+            settings.robot,
+            settings.verified_limits,
+            params.safety,
+            params.motion,
+        )
+        return admit(settings.bundle, subject, settings.certificate_override)
 
     def _connect(self) -> None:
         settings = self._settings
@@ -254,6 +272,8 @@ class PolicyControllerNode(LifecycleNode):
             to_time(state_stamp_ns) if self._settings.lockstep else self.get_clock().now().to_msg()
         )
         write_status(status, result)
+        if self._uncertified:
+            status.detail = f"{status.detail}; {self._uncertified}"
         status.period = statistics.last_period
         status.tick_duration = duration
         status.ticks, status.overruns = statistics.ticks, statistics.overruns

@@ -44,6 +44,17 @@ class NodeSettings:
         high=98,
     )
     lock_memory: bool = spec("boolean", "keep the process from being paged out", False)
+    require_certificate: bool = spec(
+        "boolean", "configure only with a valid certificate.json of the bundle", False
+    )
+    certificate_override: str = spec(
+        "text", "reason to run without a valid certificate; recorded in status and bag", "none"
+    )
+    verified_limits: str = spec(
+        "text",
+        "suite of scenarios and limits (YAML) that the certificate must be about",
+        "config/scenarios/suite.yaml",
+    )
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ from policy_controller.state import JOINT_NAMES  # noqa: E402
 pytestmark = pytest.mark.ros
 
 SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
+DEMO = Path(__file__).parents[4] / "config" / "scenarios" / "demo.yaml"
 LYING = (-0.05, 1.57, -2.75, 0.05, 1.57, -2.75, -0.05, -1.57, 2.75, 0.05, -1.57, 2.75)
 S = ControllerStatus
 
@@ -155,6 +156,23 @@ def test_configure_refuses_a_bad_parameter_and_says_why(start, capfd, parameters
     with start(**parameters) as node:
         assert node.trigger_configure() == FAILURE
         assert message in capfd.readouterr().err
+
+
+def test_uncertified_bundle_is_refused_where_certificates_are_required(start, capfd):
+    with start(require_certificate=True, verified_limits=str(DEMO)) as node:
+        assert node.trigger_configure() == FAILURE
+    assert "certificate.json refused" in capfd.readouterr().err
+
+
+def test_override_of_the_certificate_is_in_every_status(start, robot_side):
+    reason = "hoist test"
+    with start(
+        require_certificate=True, verified_limits=str(DEMO), certificate_override=reason
+    ) as node:
+        assert node.trigger_configure() == SUCCESS and node.trigger_activate() == SUCCESS
+        states_arrive(robot_side, node)
+        _, status = robot_side.step()
+        assert "NOT CERTIFIED, overridden by the operator (hoist test)" in status.detail
 
 
 def test_corrected_parameter_is_taken_at_the_next_configure(start):
