@@ -1,10 +1,12 @@
 """A policy on ANYmal. Nothing is sent to the drives unless told so; nothing starts uncertified.
 
 ros2 launch policy_controller anymal_real.launch.py bundle:=DIRECTORY [dry_run:=false]
+    [record:=false]
 """
 
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction
+from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, LogInfo, OpaqueFunction
+from launch.conditions import IfCondition
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import LifecycleNode, Node
 from launch_ros.parameter_descriptions import ParameterValue
@@ -38,6 +40,7 @@ def generate_launch_description() -> LaunchDescription:
         [
             DeclareLaunchArgument("bundle", description="policy bundle"),
             DeclareLaunchArgument("robot", default_value=robot, description="robot file"),
+            DeclareLaunchArgument("record", default_value="true", choices=["true", "false"]),
             DeclareLaunchArgument("dry_run", default_value="true", choices=["true", "false"]),
             DeclareLaunchArgument("transport", default_value="ros2", choices=["ros2"]),
             DeclareLaunchArgument("certificate_override", default_value=NO_OVERRIDE),
@@ -63,6 +66,10 @@ def generate_launch_description() -> LaunchDescription:
                 output="screen",
                 sigterm_timeout="20",  # s, to stop, lie down and rest
                 parameters=[PathJoinSubstitution([controller, "controller.yaml"]), shared, own],
+            ),
+            IncludeLaunchDescription(
+                PathJoinSubstitution([controller, "..", "launch", "record.launch.py"]),
+                condition=IfCondition(LaunchConfiguration("record")),
             ),
         ]
     )

@@ -1,10 +1,12 @@
 """A policy on the simulated robot.
 
 ros2 launch policy_controller anymal_sim.launch.py [bundle:=DIRECTORY] [lockstep:=true]
+    [record:=false]
 """
 
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, Shutdown
+from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, Shutdown
+from launch.conditions import IfCondition
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import LifecycleNode, Node
 from launch_ros.parameter_descriptions import ParameterValue
@@ -28,6 +30,7 @@ def generate_launch_description() -> LaunchDescription:
         [
             DeclareLaunchArgument("bundle", default_value=bundle, description="policy bundle"),
             DeclareLaunchArgument("robot", default_value=robot, description="robot file"),
+            DeclareLaunchArgument("record", default_value="true", choices=["true", "false"]),
             DeclareLaunchArgument("lockstep", default_value="false", choices=["true", "false"]),
             Node(
                 package="anymal_bridge",
@@ -45,6 +48,10 @@ def generate_launch_description() -> LaunchDescription:
                 output="screen",
                 sigterm_timeout="20",  # s, to stop, lie down and rest
                 parameters=[PathJoinSubstitution([controller, "controller.yaml"]), shared, own],
+            ),
+            IncludeLaunchDescription(
+                PathJoinSubstitution([controller, "..", "launch", "record.launch.py"]),
+                condition=IfCondition(LaunchConfiguration("record")),
             ),
         ]
     )

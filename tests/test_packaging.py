@@ -28,7 +28,7 @@ ROSDEP_KEYS = {
     "yaml": "python3-yaml",
 }
 # No rosdep key exists; requirements/ has them.
-FROM_PIP_ONLY = {"warp", "onnx", "sdl2", "tensorboard"}
+FROM_PIP_ONLY = {"mcap", "warp", "onnx", "sdl2", "tensorboard"}
 NOT_ON_THE_ROBOT = {("anymal_bridge", "diffsim_trainer")}
 
 

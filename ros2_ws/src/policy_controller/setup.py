@@ -17,7 +17,7 @@ setup(
         ("share/ament_index/resource_index/packages", [f"resource/{package}"]),
         (f"share/{package}", ["package.xml"]),
         (f"share/{package}/launch", glob("launch/*.launch.py")),
-        (f"share/{package}/config", ["config/controller.yaml"]),
+        (f"share/{package}/config", ["config/controller.yaml", "config/recorder.yaml"]),
         (f"share/{package}/config/robot", glob("config/robot/*")),
         (f"share/{package}/config/scenarios", glob("config/scenarios/*")),
         (f"share/{package}/config/teleop", glob("config/teleop/*")),
@@ -29,6 +29,7 @@ setup(
     entry_points={
         "console_scripts": [
             "node = policy_controller.node:main",
+            "record = policy_controller.record:main",
             "bundle = policy_controller.bundle:main",
             "demo = policy_controller.verification.demo:main",
             "teleop = policy_controller.teleop.node:main",
