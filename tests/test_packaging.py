@@ -17,6 +17,7 @@ from packages import (
 
 # Module name to rosdep key, where the two differ.
 ROSDEP_KEYS = {
+    "cryptography": "python3-cryptography",
     "matplotlib": "python3-matplotlib",
     "mujoco": "python3-mujoco-pip",
     "numpy": "python3-numpy",
