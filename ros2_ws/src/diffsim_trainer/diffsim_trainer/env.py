@@ -35,6 +35,7 @@ class StepResult:
     terminated: bool [N], the robot fell or the state is not finite
     truncated: bool [N], the episode reached its time limit; never together with terminated
     obs_final: observation before any reset [N, 50]: what a truncated episode is bootstrapped from
+    sensors: [N, 4, 10] of the last substep, as in diffsim_trainer.physics, detached
     terms: weighted reward terms [N, len(TERM_NAMES)], detached
     tracking_error: |v_xy - v*_xy| in m/s and |w_z - w*_z| in rad/s [N, 2], detached, zero where
     terminated
@@ -45,6 +46,7 @@ class StepResult:
     terminated: torch.Tensor
     truncated: torch.Tensor
     obs_final: torch.Tensor
+    sensors: torch.Tensor
     terms: torch.Tensor
     tracking_error: torch.Tensor
 
@@ -151,6 +153,7 @@ class LocomotionEnv:
             terminated,
             truncated,
             obs_final,
+            sensors.detach(),
             terms.detach(),
             tracking_error,
         )

@@ -1,0 +1,273 @@
+"""Holds a policy to its bar: `python -m diffsim_trainer.acceptance --checkpoint RUN/checkpoint.pt`
+or `--bundle config/bundles/anymal_d --robot config/robot/anymal_d.yaml`.
+
+Three trials in HARD contact at 200 Hz, all robots at once:
+- tracking: steady commands drawn from the whole command box, nominal robot, judged after 2 s;
+- survival: 20 s with commands that change, sensor noise, random friction, payload, centre of mass,
+  gains, motor strength and delay, and a kick of 0.5 m/s in a random direction about every 4 s;
+- standing: 20 s at zero command, nominal robot.
+Prints one column per policy; the exit status is 1 when one of them misses a limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from diffsim_trainer.autograd import silence_warp
+from diffsim_trainer.checkpoint import CheckpointError, load_checkpoint
+from diffsim_trainer.config import (
+    CommandConfig,
+    EnvConfig,
+    NoiseConfig,
+    RandomizationConfig,
+    SimConfig,
+)
+from diffsim_trainer.env import LocomotionEnv
+from diffsim_trainer.evaluate import policy_from_bundle
+from diffsim_trainer.metrics import CONTACT_FORCE, SHORTEST_SWING
+from diffsim_trainer.physics import ContactModel, Robot, Simulator, load_robot
+from diffsim_trainer.physics.urdf import RobotError
+from diffsim_trainer.rollout import PolicyContract, standing_state
+from policy_controller.fields import RefusedError
+
+TorchPolicy = Callable[[torch.Tensor], torch.Tensor]  # observation [N, 50] -> action [N, 12]
+
+PUSH_SPEED = 0.5  # m/s
+PUSH_PROBABILITY = 0.005  # per control step: every 4 s
+SETTLING = 2.0  # s before tracking is judged
+SURVIVAL_SECONDS = 20.0
+TRACKING_SECONDS = 8.0
+BOX = CommandConfig(
+    lower=(-1.0, -1.0, -1.0),
+    upper=(1.0, 1.0, 1.0),
+    zero_fraction=0.0,
+    single_axis_fraction=0.0,
+    resample_probability=0.0,
+)
+NOMINAL = RandomizationConfig(
+    friction=(0.8, 0.8),
+    base_mass=(0.0, 0.0),
+    com_shift=0.0,
+    kp_scale=(1.0, 1.0),
+    kd_scale=(1.0, 1.0),
+    motor_strength=(1.0, 1.0),
+    delay_steps=(1, 1),
+    push_probability=0.0,
+)
+QUIET = NoiseConfig(0.0, 0.0, 0.0, 0.0, 0.0)
+
+# name: (lowest, highest) allowed
+LIMITS = {
+    "velocity_rmse": (0.0, 0.12),  # m/s, over all commands
+    "yaw_rate_rmse": (0.0, 0.15),  # rad/s
+    "survival": (0.995, 1.0),  # share of episodes without a fall
+    "swing_apex": (0.05, math.inf),  # m, mean over swings, median over robots
+    "duty": (0.5, 0.7),  # loaded share of time, median over robots
+    "slip": (0.0, 0.05),  # m/s, mean horizontal speed of a loaded foot
+    "penetration": (0.0, 0.005),  # m, deepest point of any foot
+    "joint_speed": (0.0, 8.5),  # rad/s, greatest while walking undisturbed
+    "torque": (0.0, 80.001),  # N m, greatest while walking undisturbed
+    "drift": (0.0, 0.03),  # m in 20 s at zero command
+    "action_rate": (0.0, 0.01),  # rms change of the action per step at zero command
+}
+
+
+def judge(
+    policy: TorchPolicy, contract: PolicyContract, device: str, episodes: int = 1000, seed: int = 0
+) -> dict[str, float]:
+    """Every figure of LIMITS for one policy."""
+    torch.manual_seed(seed)
+    base = EnvConfig(
+        num_envs=episodes,
+        action_scale=contract.action_scale,
+        gait=contract.gait,
+        episode_steps=10**6,
+        commands=BOX,
+        randomization=NOMINAL,
+        noise=QUIET,
+    )
+    changing = dataclasses.replace(BOX, zero_fraction=0.1, resample_probability=0.004)
+    rough = dataclasses.replace(RandomizationConfig(), push_probability=0.0)
+    disturbed = dataclasses.replace(
+        base, commands=changing, randomization=rough, noise=NoiseConfig()
+    )
+    still = dataclasses.replace(
+        base, num_envs=1, commands=dataclasses.replace(BOX, lower=(0.0,) * 3, upper=(0.0,) * 3)
+    )
+    with torch.no_grad():
+        return (
+            _tracking(policy, _make_env(contract, base, device, standing=True))
+            | _survival(policy, _make_env(contract, disturbed, device, standing=False))
+            | _standing(policy, _make_env(contract, still, device, standing=True))
+        )
+
+
+def _make_env(
+    contract: PolicyContract, config: EnvConfig, device: str, standing: bool
+) -> LocomotionEnv:
+    robot, dt = contract.robot, 0.005
+    sim = Simulator(robot, config.num_envs, device=device, dt=dt, contact=ContactModel.HARD)
+    sim_config = SimConfig(dt=dt, substeps=round(contract.control_period / dt))
+    env = LocomotionEnv(sim, robot, config, sim_config, device)
+    env.episode_step.zero_()
+    if standing:
+        env.state.copy_(torch.from_numpy(standing_state(robot, config.num_envs)))
+        env.phase.zero_()
+    return env
+
+
+def _tracking(policy: TorchPolicy, env: LocomotionEnv) -> dict[str, float]:
+    first = round(SETTLING / env.control_period)
+    steps = round(TRACKING_SECONDS / env.control_period)
+    squares, gait = torch.zeros(2, device=env.device), _Gait(env)
+    joint_speed = torque = depth = torch.zeros((), device=env.device)
+    for step in range(steps):
+        result = env.step(policy(env.observe()))
+        joint_speed = torch.maximum(joint_speed, env.state[:, 25:].abs().max())
+        torque = torch.maximum(torque, result.sensors[:, :, :3].abs().max())
+        depth = torch.maximum(depth, -result.sensors[:, :, 3].min())
+        if step >= first:
+            squares += result.tracking_error.square().mean(0)
+            gait.add(result.sensors)
+    rmse = (squares / (steps - first)).sqrt()
+    return {
+        "velocity_rmse": float(rmse[0]),
+        "yaw_rate_rmse": float(rmse[1]),
+        **gait.summary(),
+        "penetration": float(depth),
+        "joint_speed": float(joint_speed),
+        "torque": float(torque),
+    }
+
+
+def _survival(policy: TorchPolicy, env: LocomotionEnv) -> dict[str, float]:
+    n = env.num_envs
+    fallen = torch.zeros(n, dtype=torch.bool, device=env.device)
+    for _ in range(round(SURVIVAL_SECONDS / env.control_period)):
+        hit = torch.rand(n, device=env.device) < PUSH_PROBABILITY
+        angle = 2 * math.pi * torch.rand(n, device=env.device)
+        kick = PUSH_SPEED * hit[:, None] * torch.stack([angle.cos(), angle.sin()], 1)
+        env.state = torch.cat([env.state[:, :7], env.state[:, 7:9] + kick, env.state[:, 9:]], 1)
+        fallen |= env.step(policy(env.corrupt(env.observe()))).terminated
+    return {"survival": 1.0 - float(fallen.float().mean())}
+
+
+def _standing(policy: TorchPolicy, env: LocomotionEnv) -> dict[str, float]:
+    """Drift and action rate are taken after the settling time."""
+    first = round(SETTLING / env.control_period)
+    start, squares = None, 0.0
+    steps = round(SURVIVAL_SECONDS / env.control_period)
+    for step in range(first + steps):
+        if step == first:
+            start = env.state[:, :2].clone()
+        previous = env.previous_action.clone()
+        env.step(policy(env.observe()))
+        if step >= first:
+            squares += float((env.previous_action - previous).square().mean()) / steps
+    return {
+        "drift": float((env.state[:, :2] - start).norm(dim=1).max()),
+        "action_rate": math.sqrt(squares),
+    }
+
+
+class _Gait:
+    """Swing apex, duty factor and slip of N robots, collected at the control rate."""
+
+    def __init__(self, env: LocomotionEnv) -> None:
+        shape = (env.num_envs, 4)
+        self.shortest = round(SHORTEST_SWING / env.control_period)
+        self.apex, self.apex_sum, self.swings, self.air, self.loaded, self.speed = (
+            torch.zeros(shape, device=env.device) for _ in range(6)
+        )
+        self.steps = 0
+
+    def add(self, sensors: torch.Tensor) -> None:
+        loaded = sensors[:, :, 7:10].norm(dim=2) > CONTACT_FORCE
+        landed = loaded & (self.air >= self.shortest)
+        self.apex_sum += torch.where(landed, self.apex, 0.0)
+        self.swings += landed
+        self.apex = torch.where(loaded, 0.0, torch.maximum(self.apex, sensors[:, :, 3]))
+        self.air = torch.where(loaded, 0.0, self.air + 1)
+        self.loaded += loaded
+        self.speed += torch.where(loaded, sensors[:, :, 4:6].norm(dim=2), 0.0)
+        self.steps += 1
+
+    def summary(self) -> dict[str, float]:
+        apex = (self.apex_sum / self.swings.clamp(min=1)).amin(1)
+        return {
+            "swing_apex": float(apex.median()),
+            "duty": float((self.loaded / self.steps).mean(1).median()),
+            "slip": float((self.speed.sum(1) / self.loaded.sum(1).clamp(min=1)).mean()),
+        }
+
+
+def misses(figures: dict[str, float]) -> list[str]:
+    """Names of the figures outside their limits; NaN is outside."""
+    return [n for n, (low, high) in LIMITS.items() if not low <= figures[n] <= high]
+
+
+def format_table(columns: dict[str, dict[str, float]]) -> str:
+    """One row per figure, one column per policy, limits at the right; a miss carries a star."""
+    lines = [" ".join([f"{'':<14}", *(f"{name[-12:]:>13}" for name in columns)])]
+    for name, (low, high) in LIMITS.items():
+        cells = (f"{f[name]:12.4f}{'*' if name in misses(f) else ' '}" for f in columns.values())
+        lines.append(" ".join([f"{name:<14}", *cells, f"  {low:g} .. {high:g}"]))
+    good = sum(not misses(figures) for figures in columns.values())
+    return "\n".join([*lines, f"{good} of {len(columns)} meet every limit"])
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--checkpoint", type=Path, nargs="+")
+    source.add_argument("--bundle", type=Path)
+    parser.add_argument("--robot", type=Path, help="robot description, with --bundle")
+    parser.add_argument("--episodes", type=int, default=1000)
+    parser.add_argument("--device", default="cpu", help="cpu (default) or cuda:0")
+    args = parser.parse_args(argv)
+    if args.bundle is not None and args.robot is None:
+        parser.error("--bundle needs --robot, for example config/robot/anymal_d.yaml")
+    silence_warp()
+    torch.set_num_threads(1)
+    try:
+        if args.bundle is not None:
+            policies = {args.bundle.name: _from_bundle(args.bundle, load_robot(args.robot))}
+        else:
+            policies = {p.parent.name: _from_checkpoint(p, args.device) for p in args.checkpoint}
+    except (CheckpointError, OSError, RobotError, RefusedError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    columns = {name: judge(*p, args.device, args.episodes) for name, p in policies.items()}
+    print(format_table(columns))
+    return 1 if any(misses(figures) for figures in columns.values()) else 0
+
+
+def _from_checkpoint(path: Path, device: str) -> tuple[TorchPolicy, PolicyContract]:
+    checkpoint = load_checkpoint(path)
+    c = checkpoint.config
+    contract = PolicyContract(
+        load_robot(c.robot), c.env.action_scale, c.env.gait, c.sim.control_period
+    )
+    return checkpoint.actor().to(device), contract
+
+
+def _from_bundle(path: Path, robot: Robot) -> tuple[TorchPolicy, PolicyContract]:
+    policy, contract = policy_from_bundle(path, robot)
+
+    def on_tensors(observation: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(policy(observation.cpu().numpy())).to(observation.device)
+
+    return on_tensors, contract
+
+
+if __name__ == "__main__":
+    sys.exit(main())
