@@ -19,6 +19,7 @@ from __future__ import annotations
 import torch
 import warp as wp
 
+from diffsim_trainer.nonfinite import NonfiniteRecord
 from diffsim_trainer.physics import Simulator
 
 SENSOR_SIZE = 10
@@ -36,22 +37,26 @@ class CotangentMonitor:
     nonfinite: environments whose cotangent was NaN or infinite, before or after the adjoint
     clipped: environments whose cotangent norm exceeded the clip
     largest: largest finite cotangent norm seen
+    `inputs`, if given, keeps what the simulator was given where a cotangent was not finite.
     """
 
-    def __init__(self, device: str | torch.device) -> None:
+    def __init__(self, device: str | torch.device, inputs: NonfiniteRecord | None = None) -> None:
+        self.inputs = inputs
         self.values = torch.zeros(3, device=device)
 
     def reset(self) -> None:
         self.values.zero_()
 
-    def record(self, nonfinite: torch.Tensor, norm: torch.Tensor, clip: float) -> None:
-        """nonfinite bool [N]; norm float [N], zero where not finite."""
-        self.values[0] += nonfinite.sum()
+    def record(self, norm: torch.Tensor, clip: float) -> None:
+        """norm float [N], zero where not finite."""
         self.values[1] += (norm > clip).sum()
         self.values[2] = torch.maximum(self.values[2], norm.max())
 
-    def record_nonfinite(self, nonfinite: torch.Tensor) -> None:
+    def record_nonfinite(self, nonfinite: torch.Tensor, *inputs: torch.Tensor) -> None:
+        """nonfinite bool [N]; inputs as in NonfiniteRecord.keep."""
         self.values[0] += nonfinite.sum()
+        if self.inputs is not None:
+            self.inputs.keep(nonfinite, *inputs)
 
 
 def simulate(
@@ -109,7 +114,9 @@ class _ControlPeriod(torch.autograd.Function):
     @staticmethod
     def backward(ctx, adj_state, adj_sensors):
         sim, substeps, cotangent_clip, monitor = ctx.settings
-        adj_state, adj_sensors = _clip_cotangent(adj_state, adj_sensors, cotangent_clip, monitor)
+        adj_state, adj_sensors, bad = _clip_cotangent(
+            adj_state, adj_sensors, cotangent_clip, monitor
+        )
         shared = _to_warp(*ctx.inputs)
         adj_target_prev, adj_target = (torch.zeros_like(x) for x in ctx.inputs[:2])
         adj_shared = _to_warp(adj_target_prev, adj_target)
@@ -134,9 +141,9 @@ class _ControlPeriod(torch.autograd.Function):
             )
             adj_state = adj_state_in
             adj_sensors = torch.zeros_like(adj_sensors)
-        bad = ~_finite_rows(adj_state, adj_target_prev, adj_target)
+        bad = bad | ~_finite_rows(adj_state, adj_target_prev, adj_target)
         if monitor is not None:
-            monitor.record_nonfinite(bad)
+            monitor.record_nonfinite(bad, ctx.states[0], *ctx.inputs)
         cut = bad.unsqueeze(1)
         grads = [x.masked_fill(cut, 0.0) for x in (adj_state, adj_target_prev, adj_target)]
         return *grads, None, None, None, None, None, None
@@ -148,9 +155,9 @@ def _clip_cotangent(adj_state, adj_sensors, clip, monitor):
     adj_sensors = adj_sensors.masked_fill(bad[:, None, None], 0.0)
     norm = (adj_state.square().sum(1) + adj_sensors.square().sum((1, 2))).sqrt()
     if monitor is not None:
-        monitor.record(bad, norm, clip)
+        monitor.record(norm, clip)
     scale = (clip / norm.clamp(min=1e-30)).clamp(max=1.0)
-    return adj_state * scale[:, None], adj_sensors * scale[:, None, None]
+    return adj_state * scale[:, None], adj_sensors * scale[:, None, None], bad
 
 
 def _finite_rows(*arrays: torch.Tensor) -> torch.Tensor:

@@ -253,11 +253,10 @@ def _check_values(config: TrainConfig, source: str) -> None:
         config.env.num_envs >= 1, f"env: num_envs must be at least 1, found {config.env.num_envs}"
     )
     require(shac.horizon >= 1, f"shac: horizon must be at least 1, found {shac.horizon}")
-    samples = shac.horizon * config.env.num_envs
     require(
-        samples % shac.critic_minibatches == 0,
+        shac.horizon % shac.critic_minibatches == 0,
         f"shac: critic_minibatches ({shac.critic_minibatches}) must divide "
-        f"horizon x num_envs ({samples})",
+        f"horizon ({shac.horizon}): a minibatch is some of the steps of all robots",
     )
     require(
         all(low <= high for low, high in zip(commands.lower, commands.upper, strict=True)),

@@ -20,8 +20,10 @@ from diffsim_trainer import observation as obs
 from diffsim_trainer.autograd import CotangentMonitor, body_clearance, simulate
 from diffsim_trainer.config import EnvConfig, SimConfig
 from diffsim_trainer.networks import ACTION_SIZE
+from diffsim_trainer.nonfinite import NonfiniteRecord
 from diffsim_trainer.physics import Robot, Simulator
 from diffsim_trainer.reward import compute_reward
+from diffsim_trainer.workers import SINGLE, Workers
 
 ABSURD_JOINT_SPEED = 5.0  # times max_speed
 
@@ -56,14 +58,21 @@ class LocomotionEnv:
     window.
 
     All random numbers come from torch's global generator: seeding it fixes a run, and saving its
-    state resumes one.
+    state resumes one. They are drawn for the robots of all `workers`; this environment holds its
+    rows of `config.num_envs`.
     """
 
     def __init__(
-        self, sim: Simulator, robot: Robot, config: EnvConfig, sim_config: SimConfig, device: str
+        self,
+        sim: Simulator,
+        robot: Robot,
+        config: EnvConfig,
+        sim_config: SimConfig,
+        device: str,
+        workers: Workers = SINGLE,
     ) -> None:
-        self.sim, self.config, self.device = sim, config, device
-        self.num_envs = config.num_envs
+        self.sim, self.config, self.device, self.workers = sim, config, device, workers
+        self.num_envs = workers.share_of(config.num_envs)
         self.substeps, self.control_period = sim_config.substeps, sim_config.control_period
         self.kappa = sim_config.kappa
         self.default_pose = torch.tensor(robot.default_pose.tolist(), device=device)
@@ -73,7 +82,8 @@ class LocomotionEnv:
         self.noise_scale = obs.noise_scale(config.noise).to(device)
         self.command_lower = torch.tensor(config.commands.lower, device=device)
         self.command_upper = torch.tensor(config.commands.upper, device=device)
-        self.cotangents = CotangentMonitor(device)
+        self.nonfinite = NonfiniteRecord(self.num_envs, device)
+        self.cotangents = CotangentMonitor(device, self.nonfinite)
         self.cotangent_clip = math.inf
         self.reset()
 
@@ -84,13 +94,28 @@ class LocomotionEnv:
         self.pool = self._draw_reset_pool()
         self.state, self.params, self.delay_steps = self._draw_from_pool()
         self.command = self._draw_command()
-        self.phase = 2 * math.pi * torch.rand(n, device=dev)
+        self.phase = 2 * math.pi * self.random()
         self.previous_action = torch.zeros(n, ACTION_SIZE, device=dev)
         self.target = self.default_pose.repeat(n, 1)
-        self.episode_step = torch.randint(self.config.episode_steps, (n,), device=dev)
+        self.episode_step = self._random_integers(self.config.episode_steps)
         self._hold_phase()
         self._buffers = {name: getattr(self, name) for name in self._STATE}
         return self.observe()
+
+    def random(self, *columns: int) -> torch.Tensor:
+        """Uniform in [0, 1), [N, *columns]."""
+        shape = (self.config.num_envs, *columns)
+        return self.workers.rows(torch.rand(shape, device=self.device))
+
+    def random_normal(self, columns: int) -> torch.Tensor:
+        """Standard normal [N, columns]."""
+        shape = (self.config.num_envs, columns)
+        return self.workers.rows(torch.randn(shape, device=self.device))
+
+    def _random_integers(self, end: int, *columns: int) -> torch.Tensor:
+        """Uniform in 0 .. end - 1, int64 [N, *columns]."""
+        shape = (self.config.num_envs, *columns)
+        return self.workers.rows(torch.randint(end, shape, device=self.device))
 
     def detach(self) -> None:
         """Ends the gradient here: called after the backward pass of a window. The values move into
@@ -106,7 +131,7 @@ class LocomotionEnv:
 
     def corrupt(self, observation: torch.Tensor) -> torch.Tensor:
         """Adds sensor noise [N, 50]."""
-        return observation + self.noise_scale * (2 * torch.rand_like(observation) - 1)
+        return observation + self.noise_scale * (2 * self.random(observation.shape[1]) - 1)
 
     def step(self, action: torch.Tensor) -> StepResult:
         """action [N, 12] in [-1, 1], computed from the observation of the previous step."""
@@ -120,6 +145,7 @@ class LocomotionEnv:
         )  # fmt: skip
         reset_state, reset_params, reset_delay = self._draw_from_pool()
         state, sensors, finite = _replace_nonfinite(state, sensors, reset_state)
+        self.nonfinite.keep(~finite, self.state, self.target, target, self.params, self.delay_steps)
         self.phase = obs.advance_phase(self.phase, moving, cfg.gait, self.control_period)
         reward, terms = compute_reward(
             state, sensors, self.command, self.phase, action, self.previous_action,
@@ -142,9 +168,9 @@ class LocomotionEnv:
         self.delay_steps = where_done(reset_delay, self.delay_steps)
         self.previous_action = where_done(torch.zeros_like(action), action)
         self.target = where_done(self.default_pose.expand_as(target), target)
-        self.phase = where_done(2 * math.pi * torch.rand_like(self.phase), self.phase)
+        self.phase = where_done(2 * math.pi * self.random(), self.phase)
         self.episode_step = where_done(torch.zeros_like(self.episode_step), self.episode_step)
-        resample = torch.rand_like(self.phase) < cfg.commands.resample_probability
+        resample = self.random() < cfg.commands.resample_probability
         self.command = torch.where((resample | done)[:, None], self._draw_command(), self.command)
         self._hold_phase()
         return StepResult(
@@ -159,12 +185,14 @@ class LocomotionEnv:
         )
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        return {name: getattr(self, name).detach().clone() for name in self._STATE}
+        """Of the robots of all workers: every worker must call it."""
+        own = {name: getattr(self, name).detach().clone() for name in self._STATE}
+        return {k: v if k == "pool" else self.workers.gather(v) for k, v in own.items()}
 
     def load_state_dict(self, values: dict[str, torch.Tensor]) -> None:
         self.detach()
         for name, buffer in self._buffers.items():
-            buffer.copy_(values[name])
+            buffer.copy_(values[name] if name == "pool" else self.workers.rows(values[name]))
 
     _STATE = (
         "pool",
@@ -206,29 +234,24 @@ class LocomotionEnv:
     def _push(self, state: torch.Tensor) -> torch.Tensor:
         """Adds a rare random velocity kick in the base's x-y plane."""
         cfg = self.config.randomization
-        hit = (torch.rand(self.num_envs, 1, device=self.device) < cfg.push_probability).to(
-            state.dtype
-        )
-        kick = cfg.push_velocity * hit * torch.randn(self.num_envs, 2, device=self.device)
+        hit = (self.random(1) < cfg.push_probability).to(state.dtype)
+        kick = cfg.push_velocity * hit * self.random_normal(2)
         zeros = torch.zeros_like(state)
         return state + torch.cat([zeros[:, :7], kick, zeros[:, 9:]], 1)
 
     def _draw_command(self) -> torch.Tensor:
         """Uniform in the ranges; a share along one axis only, a share exactly zero."""
-        cfg, n, dev = self.config.commands, self.num_envs, self.device
-        command = self.command_lower + (self.command_upper - self.command_lower) * torch.rand(
-            n, 3, device=dev
-        )
-        kind = torch.rand(n, 1, device=dev)
-        axis = torch.randint(3, (n, 1), device=dev)
-        one_axis = (torch.arange(3, device=dev) == axis).to(command.dtype)
+        cfg = self.config.commands
+        command = self.command_lower + (self.command_upper - self.command_lower) * self.random(3)
+        kind, axis = self.random(1), self._random_integers(3, 1)
+        one_axis = (torch.arange(3, device=self.device) == axis).to(command.dtype)
         single = kind < cfg.zero_fraction + cfg.single_axis_fraction
         command = torch.where(single, command * one_axis, command)
         return torch.where(kind < cfg.zero_fraction, torch.zeros_like(command), command)
 
     def _draw_from_pool(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """State [N, 37], params [N, 9] and delay_steps int32 [N] of N random rows of the pool."""
-        rows = self.pool[torch.randint(self.pool.shape[0], (self.num_envs,), device=self.device)]
+        rows = self.pool[self._random_integers(self.pool.shape[0])]
         return rows[:, :37].contiguous(), rows[:, 37:46].contiguous(), rows[:, 46].to(torch.int32)
 
     def _draw_reset_pool(self) -> torch.Tensor:
@@ -261,7 +284,7 @@ class LocomotionEnv:
         """Height of the lowest foot above ground [M, 1] of resting robots in the air [M, 37]: one
         substep of free fall (0.1 mm) is how the simulator is asked."""
         n, heights = self.num_envs, []
-        params = self._draw_params(n)
+        params = torch.as_tensor(self.sim.default_params()).to(state)
         delay = torch.zeros(n, dtype=torch.int32, device=self.device)
         for rows in state.split(n):
             padded = torch.cat([rows, rows[:1].expand(n - rows.shape[0], -1)])

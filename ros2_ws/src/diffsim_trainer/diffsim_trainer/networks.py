@@ -34,8 +34,11 @@ class RunningNorm(nn.Module):
     @torch.no_grad()
     def update(self, batch: torch.Tensor) -> None:
         """Merges the moments of `batch` [B, size] into the running ones (Chan et al. 1979)."""
-        n = float(batch.shape[0])
-        batch_mean, batch_var = batch.mean(0), batch.var(0, unbiased=False)
+        self.merge(float(batch.shape[0]), batch.mean(0), batch.var(0, unbiased=False))
+
+    @torch.no_grad()
+    def merge(self, n: float, batch_mean: torch.Tensor, batch_var: torch.Tensor) -> None:
+        """Merges the moments [size] of n observations."""
         total = self.count + n
         delta = batch_mean - self.mean
         self.var.copy_(

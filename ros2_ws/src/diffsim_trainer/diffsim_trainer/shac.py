@@ -92,6 +92,7 @@ class Shac:
 
     def __init__(self, env: LocomotionEnv, config: ShacConfig, iterations: int) -> None:
         self.env, self.config, self.iterations = env, config, iterations
+        self.workers = env.workers
         self.iteration = 0
         self._graph: torch.cuda.CUDAGraph | None = None
         device = env.device
@@ -102,7 +103,7 @@ class Shac:
         self.actor_optimizer = _adam(self.actor, config.actor_learning_rate, config, device)
         self.critic_optimizer = _adam(self.critic, config.critic_learning_rate, config, device)
         env.cotangent_clip = config.cotangent_clip / (config.horizon * env.num_envs)
-        self.actor.norm.update(env.observe())
+        self._update_norm(env.observe())
 
     def update(self) -> dict[str, torch.Tensor]:
         """One training iteration. The returned scalars stay on the device: fetching them is the
@@ -136,7 +137,7 @@ class Shac:
         window = self._rollout()
         loss, values, grad_norm = self._update_actor(window)
         critic_loss = self._update_critic(window, values)
-        self.actor.norm.update(window.obs_noisy.flatten(0, 1))
+        self._update_norm(window.obs_noisy.flatten(0, 1))
         self.env.detach()
         return self._metrics(window, loss, grad_norm, critic_loss)
 
@@ -155,7 +156,7 @@ class Shac:
         clean, noisy, results = [], [], []
         for _ in range(self.config.horizon):
             seen = env.corrupt(observation)
-            noise = self.noise_std * torch.randn(env.num_envs, ACTION_SIZE, device=env.device)
+            noise = self.noise_std * env.random_normal(ACTION_SIZE)
             result = env.step(self.actor.explore(seen, noise))
             clean.append(observation.detach())
             noisy.append(seen.detach())
@@ -180,6 +181,7 @@ class Shac:
         )
         self.actor_optimizer.zero_grad(set_to_none=False)
         loss.backward()
+        self.workers.average_gradients(self.actor.parameters())
         grad_norm = clip_grad_norm_(self.actor.parameters(), self.config.max_grad_norm)
         self.actor_optimizer.step()
         return loss.detach(), values.detach(), grad_norm
@@ -188,15 +190,16 @@ class Shac:
         c = self.config
         targets = td_lambda_targets(
             window.reward.detach(), window.terminated, window.truncated, values, c.gamma, c.lam
-        ).flatten()
-        inputs = self.actor.norm(window.obs.flatten(0, 1))
-        size = targets.shape[0] // c.critic_minibatches
+        )
+        inputs = self.actor.norm(window.obs)
         for _ in range(c.critic_epochs):
-            order = torch.rand(targets.shape[0], device=targets.device).argsort()
-            for batch in order.split(size):
-                loss = ((self.critic(inputs[batch]) - targets[batch]) / VALUE_SCALE).square().mean()
+            order = torch.rand(c.horizon, device=targets.device).argsort()
+            for steps in order.split(c.horizon // c.critic_minibatches):
+                error = self.critic(inputs[steps].flatten(0, 1)) - targets[steps].flatten()
+                loss = (error / VALUE_SCALE).square().mean()
                 self.critic_optimizer.zero_grad(set_to_none=False)
                 loss.backward()
+                self.workers.average_gradients(self.critic.parameters())
                 clip_grad_norm_(self.critic.parameters(), c.max_grad_norm)
                 self.critic_optimizer.step()
         with torch.no_grad():
@@ -206,24 +209,34 @@ class Shac:
                 old.lerp_(new, 1.0 - c.target_critic_smoothing)
         return loss.detach()
 
+    def _update_norm(self, batch: torch.Tensor) -> None:
+        """Merges the moments of all workers' batches [B, 50] into the normaliser."""
+        mean = self.workers.average(batch.mean(0))
+        var = self.workers.average((batch - mean).square().mean(0))
+        self.actor.norm.merge(float(batch.shape[0] * self.workers.count), mean, var)
+
     def _metrics(self, window: Window, loss, grad_norm, critic_loss) -> dict[str, torch.Tensor]:
-        error = window.tracking_error.square().mean((0, 1)).sqrt()
+        """Averaged over all workers' robots."""
         nonfinite, clipped, largest = self.env.cotangents.values.unbind()
         samples = self.config.horizon * self.env.num_envs
         metrics = {
             "reward": window.reward.detach().mean(),
-            "velocity_error": error[0],
-            "yaw_rate_error": error[1],
+            "velocity_error": window.tracking_error[..., 0].square().mean(),
+            "yaw_rate_error": window.tracking_error[..., 1].square().mean(),
             "falls": window.terminated.float().mean(),
             "actor_loss": loss,
             "critic_loss": critic_loss,
             "grad_norm": grad_norm,
-            "cotangents_nonfinite": nonfinite.clone(),
+            "cotangents_nonfinite": nonfinite * self.workers.count,
             "cotangents_clipped": clipped / samples,
-            "cotangent_largest": largest * samples,
         }
         terms = window.terms.mean((0, 1))
-        return metrics | {f"reward/{name}": terms[i] for i, name in enumerate(TERM_NAMES)}
+        metrics |= {f"reward/{name}": terms[i] for i, name in enumerate(TERM_NAMES)}
+        values = self.workers.average(torch.stack(list(metrics.values())))
+        metrics = dict(zip(metrics, values.unbind(), strict=True))
+        for name in ("velocity_error", "yaw_rate_error"):
+            metrics[name] = metrics[name].sqrt()
+        return metrics | {"cotangent_largest": self.workers.maximum(largest * samples)}
 
     def state_dict(self) -> dict:
         return {name: getattr(self, name).state_dict() for name in self._PARTS} | {

@@ -3,7 +3,8 @@
 
 Writes into --out: checkpoint.pt (at intervals, at the end and on Ctrl-C), training_log.csv,
 TensorBoard events. `--resume` goes on from checkpoint.pt with the same numbers an uninterrupted run
-would have produced.
+would have produced. Several processes share the
+robots: `torchrun --standalone --nproc_per_node 2 -m diffsim_trainer.train ...`.
 """
 
 from __future__ import annotations
@@ -43,20 +44,21 @@ from diffsim_trainer.env import LocomotionEnv
 from diffsim_trainer.physics import ContactModel, Simulator, load_robot
 from diffsim_trainer.physics.urdf import RobotError
 from diffsim_trainer.shac import Shac
+from diffsim_trainer.workers import SINGLE, Workers, join_workers, leave_workers
 
 CHECKPOINT_NAME = "checkpoint.pt"
 LOG_NAME = "training_log.csv"
 WARM_UP = 3  # iterations before one is recorded as a CUDA graph
 
 
-def build_trainer(config: TrainConfig, device: str) -> Shac:
+def build_trainer(config: TrainConfig, device: str, workers: Workers = SINGLE) -> Shac:
     """Seeds torch and builds simulator, environment and algorithm. `config.robot` must be a
     readable path."""
     torch.manual_seed(config.seed)
     robot = load_robot(config.robot)
     sim = Simulator(
         robot,
-        config.env.num_envs,
+        workers.share_of(config.env.num_envs),
         device=device,
         dtype="float32",
         dt=config.sim.dt,
@@ -64,7 +66,7 @@ def build_trainer(config: TrainConfig, device: str) -> Shac:
         sweeps=config.sim.sweeps,
         position_correction=True,
     )
-    env = LocomotionEnv(sim, robot, config.env, config.sim, device)
+    env = LocomotionEnv(sim, robot, config.env, config.sim, device, workers)
     return Shac(env, config.shac, config.iterations)
 
 
@@ -113,12 +115,18 @@ class TrainingLog:
 
 
 def train(
-    config: TrainConfig, out: Path, device: str, checkpoint: Checkpoint | None, console: Console
+    config: TrainConfig,
+    out: Path,
+    device: str,
+    checkpoint: Checkpoint | None,
+    console: Console,
+    workers: Workers = SINGLE,
 ) -> Path:
-    """Runs the remaining iterations and returns the path of the checkpoint."""
+    """Runs the remaining iterations and returns the path of the checkpoint. Only the first worker
+    writes it and the log."""
     out.mkdir(parents=True, exist_ok=True)
     git_commit()
-    shac = build_trainer(config, device)
+    shac = build_trainer(config, device, workers)
     seconds_before, path = 0.0, out / CHECKPOINT_NAME
     console.print(
         f"physics kernels ready after {compile_physics(shac):.1f} s (compiled once, then cached)"
@@ -128,7 +136,9 @@ def train(
         restore_rng(checkpoint.rng)
         seconds_before = checkpoint.training_seconds
         console.print(f"resuming at iteration {shac.iteration} of {config.iterations}")
-    log = TrainingLog(out, None if checkpoint is None else shac.iteration)
+    log = None
+    if workers.is_first:
+        log = TrainingLog(out, None if checkpoint is None else shac.iteration)
     if torch.device(device).type == "cuda" and shac.iteration + WARM_UP < config.iterations:
         shac.capture(WARM_UP)
     samples_per_iteration = config.shac.horizon * config.env.num_envs
@@ -138,8 +148,10 @@ def train(
         return seconds_before + time.perf_counter() - start
 
     def save() -> None:
-        samples = shac.iteration * samples_per_iteration
-        save_checkpoint(path, config, shac.state_dict(), samples, elapsed())
+        state = shac.state_dict()  # gathered from all workers
+        if workers.is_first:
+            samples = shac.iteration * samples_per_iteration
+            save_checkpoint(path, config, state, samples, elapsed())
 
     # Ctrl-C lets the running iteration finish: a checkpoint from its middle could not be resumed
     # exactly.
@@ -160,20 +172,26 @@ def train(
                 "train", total=config.iterations, completed=shac.iteration, status=""
             )
             first = shac.iteration
-            while shac.iteration < config.iterations and not stop.is_set():
+            while shac.iteration < config.iterations and not workers.any(stop.is_set()):
                 metrics = shac.update()
                 if shac.iteration % config.log_every == 0:
                     row = _fetch(metrics, shac.iteration, samples_per_iteration, elapsed())
-                    log.write(row)
+                    if log is not None:
+                        log.write(row)
+                    dump = out / f"nonfinite_{shac.iteration}_{workers.rank}.npz"
+                    first_env = workers.rank * shac.env.num_envs
+                    if message := shac.env.nonfinite.dump(dump, first_env):
+                        print(f"iteration {shac.iteration}: {message}", file=sys.stderr)
                     rate = (shac.iteration - first) / (time.perf_counter() - start)
                     progress.update(task, completed=shac.iteration, status=_status(row, rate))
                 if shac.iteration % config.checkpoint_every == 0:
                     save()
     finally:
         signal.signal(signal.SIGINT, previous_handler)
-        log.close()
+        if log is not None:
+            log.close()
     save()
-    if stop.is_set():
+    if shac.iteration < config.iterations:
         console.print(f"stopped at iteration {shac.iteration}; continue with --resume")
     console.print(f"checkpoint: {path} ({elapsed():.0f} s of training)")
     return path
@@ -217,8 +235,9 @@ def main(argv: list[str] | None = None) -> int:
         help="torch CPU threads; more than one rarely pays off here",
     )
     args = parser.parse_args(argv)
-    console = Console()
     silence_warp()
+    workers, device = join_workers(args.device)
+    console = Console(quiet=not workers.is_first)
     try:
         if args.threads < 1:
             raise ConfigError(f"--threads must be at least 1, found {args.threads}")
@@ -235,10 +254,12 @@ def main(argv: list[str] | None = None) -> int:
                 f"{args.out / CHECKPOINT_NAME} was trained with another configuration than "
                 f"{args.config}; resume with the original file or start in a new --out directory"
             )
-        train(config, args.out, args.device, checkpoint, console)
+        train(config, args.out, device, checkpoint, console, workers)
     except (ConfigError, CheckpointError, FloatingPointError, OSError, RobotError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    finally:
+        leave_workers()
     return 0
 
 
