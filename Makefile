@@ -1,12 +1,16 @@
-# make demo | test | train | lint | setup | clean.  Each does all its own set-up, in .venv.
+# make demo | walk | test | train | lint | setup | clean.  Each does all its own set-up, in .venv.
 SHELL := /bin/bash
 .SHELLFLAGS := -eo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo train test lint clean messages robot train-setup
+.PHONY: help setup demo walk train test lint clean messages robot train-setup
 
 VENV := .venv
 ROBOT := anymal_d
 BUNDLE := config/bundles/$(ROBOT)
+# Processes that share the robots of a training run: two where there are two cores. On one GPU: PROCESSES=1.
+PROCESSES := $(if $(filter 1,$(shell nproc)),1,2)
+TRAIN := torchrun --standalone --nproc_per_node $(PROCESSES) -m diffsim_trainer.train --config config/train/$(ROBOT).yaml
+WALK := runs/walk-$(shell date +%Y%m%d-%H%M%S)
 # One set of stamps for ROS 2 from PyPI and one for a sourced ROS 2: changing between the two makes the environment anew.
 STAMP := $(VENV)/stamps/ros-$(if $(shell scripts/in_underlay.sh $(VENV) rclpy),system,wheels)
 ENTER := . scripts/env.sh;
@@ -17,8 +21,9 @@ SHARED := $(shell find config launch) # files come and go with their folders
 
 help:
 	@echo 'make demo    drive the shipped policy through the real controller node and the simulated robot; verdict in report/'
+	@echo 'make walk    train a policy from random weights, export it, drive it as in make demo and open the report'
 	@echo 'make test    lint, then all tests'
-	@echo 'make train   train a policy into runs/$(ROBOT) (ROBOT=..., ARGS="--device cuda:0 --resume")'
+	@echo 'make train   train a policy into runs/$(ROBOT) (ROBOT=..., PROCESSES=1 ARGS="--device cuda:0 --resume")'
 	@echo 'make setup   only the environment: then ". scripts/env.sh" enters it'
 	@echo 'make lint    ruff and the import directions'
 	@echo 'make clean   remove what the above made, but for runs/'
@@ -33,8 +38,14 @@ train-setup: setup $(STAMP)/train
 demo: setup
 	$(ENTER) python -m policy_controller.verification.demo --bundle $(BUNDLE) --out report $(ARGS)
 
+walk: train-setup
+	$(ENTER) $(TRAIN) --out $(WALK)
+	$(ENTER) python -m diffsim_trainer.export --checkpoint $(WALK)/checkpoint.pt --out $(WALK)/bundle
+	$(ENTER) python -m policy_controller.verification.demo --bundle $(WALK)/bundle --out report $(ARGS)
+	$(ENTER) python -m webbrowser -t "file://$(CURDIR)/report/index.html"
+
 train: train-setup
-	$(ENTER) python -m diffsim_trainer.train --config config/train/$(ROBOT).yaml --out runs/$(ROBOT) $(ARGS)
+	$(ENTER) $(TRAIN) --out runs/$(ROBOT) $(ARGS)
 
 lint: train-setup $(STAMP)/test
 	$(ENTER) ruff check .

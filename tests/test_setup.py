@@ -70,3 +70,16 @@ def test_unusable_python_is_refused_with_the_way_out(tmp_path):
     result = run("scripts/make_venv.sh", str(tmp_path / "venv"), PYTHON="/bin/false")
     assert result.returncode == 1
     assert "3.10 to 3.13" in result.stderr and "python3-dev" in result.stderr
+
+
+def test_walk_trains_exports_and_drives_what_it_trained(tmp_path):
+    """One fresh directory goes through training, export and the demonstration, in this order."""
+    plan = run("make", "--dry-run", f"VENV={tmp_path / 'venv'}", "walk")
+    assert plan.returncode == 0, plan.stderr
+    lines = [line for line in plan.stdout.splitlines() if "python" in line or "torchrun" in line]
+    train, export, demo, opened = lines[-4:]
+    out = train.split("--out ")[1].strip()
+    assert "diffsim_trainer.train" in train and not (ROOT / out).exists()
+    assert f"diffsim_trainer.export --checkpoint {out}/checkpoint.pt --out {out}/bundle" in export
+    assert f"verification.demo --bundle {out}/bundle --out report" in demo
+    assert "report/index.html" in opened
