@@ -37,6 +37,7 @@ def test_gait_figures_by_hand():
     assert figures == pytest.approx({"swing_apex": 0.07, "duty": 0.6, "slip": 0.05})
 
 
+@pytest.mark.slow
 def test_standing_still_is_no_walking(robot_path):
     """Zero action holds the default pose: it stands without drift, and tracks nothing."""
     contract = PolicyContract(load_robot(robot_path), 1.0, GaitConfig(), 0.02)
