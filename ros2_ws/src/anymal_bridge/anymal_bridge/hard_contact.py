@@ -66,6 +66,7 @@ class World:
     kp_scale: float = 1.0  # gain error: what the drives make of P
     kd_scale: float = 1.0  # gain error: what the drives make of D
     motor_strength: float = 1.0  # scales torque and torque limit
+    encoder_bias: float = 0.0  # share of the robot file's bias that the encoders have
 
 
 class HardContactSim:
@@ -176,6 +177,7 @@ class HardContactSim:
         if self._state_link.lost(self.faults):
             return None
         self._reported.copy_from(self.sample)
+        self._reported.state[JOINT_POSITION] += self._encoder_bias()
         self._noise.add(self._reported)
         corrupt(self._reported, self.faults)
         return self._reported
@@ -231,13 +233,18 @@ class HardContactSim:
             kp = WEAK_SPRING
         return kp, kd
 
+    def _encoder_bias(self) -> np.ndarray:
+        """Measured minus true joint position [12] rad, for the drives as for the estimator."""
+        return self.world.encoder_bias * self._robot.actuator.encoder_bias
+
     def _set_target(self) -> None:
         if self._kp == 0.0:
             return  # no spring: the set point has no effect
         command, state = self.obeyed, self._state_in_view[0]
         velocity = state[JOINT_VELOCITY]
         position = state[JOINT_POSITION] + (0.5 * STEP_S) * velocity
-        torque = command.kp * (command.position - position) + command.kd * command.velocity
+        measured = position + self._encoder_bias()
+        torque = command.kp * (command.position - measured) + command.kd * command.velocity
         torque += command.torque + (self._kd - command.kd) * velocity
         self._target_view[0] = position + torque / self._kp
 

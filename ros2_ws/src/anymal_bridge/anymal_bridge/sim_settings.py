@@ -21,6 +21,7 @@ _WORLD = {  # field of World: lower, upper, text
     "kp_scale": (0.0, 2.0, "[1] gain error: what the drives make of P"),
     "kd_scale": (0.0, 2.0, "[1] gain error: what the drives make of D"),
     "motor_strength": (0.0, 2.0, "[1] scales torque and torque limit"),
+    "encoder_bias": (0.0, 2.0, "[1] share of the robot file's encoder bias"),
 }
 _FAULTS = {  # number field of Faults: lower, upper, text
     "command_delay": (0.0, 1.0, "[s] of commands, on top of the drives' own delay"),

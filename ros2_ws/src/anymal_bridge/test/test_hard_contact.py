@@ -15,6 +15,7 @@ from anymal_bridge.robot_sample import FootContact, RobotState
 
 hard_contact = pytest.importorskip("anymal_bridge.hard_contact", reason="needs Warp")
 from anymal_bridge.hard_contact import STEP_S, HardContactSim, StartPose, World  # noqa: E402
+from diffsim_trainer.physics import load_robot  # noqa: E402
 
 ROBOT_PATH = Path(__file__).parents[4] / "config" / "robot" / "anymal_d.yaml"
 ROBOT = load_robot_file(ROBOT_PATH)
@@ -212,6 +213,30 @@ def test_gain_errors_scale_the_torque(sim, field):
     nominal, changed = torque(World()), torque(World(**{field: 0.8}))
     np.testing.assert_allclose(changed, 0.8 * nominal, rtol=1e-3)
     assert np.abs(nominal).min() > 2.0
+
+
+@pytest.mark.physics
+def test_encoder_bias_reaches_drives_and_report(sim):
+    """kp (q* - (q + b)): what the encoders report too much acts like a set point lower by b."""
+    bias = load_robot(ROBOT_PATH).actuator.encoder_bias
+    assert np.abs(bias).max() > 0.01
+
+    def state_and_report(world, position):
+        sim.reset()
+        sim.world = world
+        sim.command(hold(sim, position))
+        for _ in range(20):
+            sim.step()
+        return sim.sample.state.copy(), sim.report().state.copy()
+
+    position = ROBOT.default_pose + 0.1
+    with_bias, reported = state_and_report(World(encoder_bias=1.0), position)
+    expected, honest = state_and_report(World(), position - bias)
+    unshifted, _ = state_and_report(World(), position)
+    np.testing.assert_allclose(with_bias, expected, atol=1e-5)
+    assert np.abs(with_bias - unshifted)[13:25].max() > 1e-3
+    np.testing.assert_allclose(reported[13:25] - with_bias[13:25], bias, atol=1e-6)
+    np.testing.assert_array_equal(honest, expected)
 
 
 def test_diverged_simulation_stops_in_error_until_reset(sim):

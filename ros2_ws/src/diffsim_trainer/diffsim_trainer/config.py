@@ -68,6 +68,7 @@ class RandomizationConfig:
     kp_scale: Range = (0.9, 1.1)
     kd_scale: Range = (0.9, 1.1)
     motor_strength: Range = (0.9, 1.1)
+    encoder_bias: float = 0.02  # rad, +- per joint: measured minus true position
     delay_steps: tuple[int, int] = (0, 2)  # substeps until a new target acts, both ends included
     push_velocity: float = 0.4  # m/s, standard deviation per horizontal axis of a velocity kick
     push_probability: float = 0.004  # per control step

@@ -92,7 +92,7 @@ class LocomotionEnv:
         the observation [N, 50]."""
         n, dev = self.num_envs, self.device
         self.pool = self._draw_reset_pool()
-        self.state, self.params, self.delay_steps = self._draw_from_pool()
+        self.state, self.params, self.delay_steps, self.encoder_bias = self._draw_from_pool()
         self.command = self._draw_command()
         self.phase = 2 * math.pi * self.random()
         self.previous_action = torch.zeros(n, ACTION_SIZE, device=dev)
@@ -130,8 +130,9 @@ class LocomotionEnv:
         return self._observe(self.state, self.previous_action)
 
     def corrupt(self, observation: torch.Tensor) -> torch.Tensor:
-        """Adds sensor noise [N, 50]."""
-        return observation + self.noise_scale * (2 * self.random(observation.shape[1]) - 1)
+        """Adds sensor noise and the encoder bias [N, 50]."""
+        noise = self.noise_scale * (2 * self.random(observation.shape[1]) - 1)
+        return observation + noise + obs.encoder_offset(self.encoder_bias)
 
     def step(self, action: torch.Tensor) -> StepResult:
         """action [N, 12] in [-1, 1], computed from the observation of the previous step."""
@@ -139,13 +140,17 @@ class LocomotionEnv:
         moving = obs.is_moving(self.command, cfg.gait)
         target = self.default_pose + cfg.action_scale * action
         target = torch.maximum(torch.minimum(target, self.position_upper), self.position_lower)
-        state, sensors = simulate(
-            self.sim, self.state, self.target, target, self.params, self.delay_steps,
-            self.substeps, self.cotangent_clip, self.cotangents,
+        # the drives act on what the encoders measure: kp (q* - (q + bias))
+        inputs = (
+            self.state, self.target - self.encoder_bias, target - self.encoder_bias,
+            self.params, self.delay_steps,
         )  # fmt: skip
-        reset_state, reset_params, reset_delay = self._draw_from_pool()
+        state, sensors = simulate(
+            self.sim, *inputs, self.substeps, self.cotangent_clip, self.cotangents
+        )
+        reset_state, reset_params, reset_delay, reset_bias = self._draw_from_pool()
         state, sensors, finite = _replace_nonfinite(state, sensors, reset_state)
-        self.nonfinite.keep(~finite, self.state, self.target, target, self.params, self.delay_steps)
+        self.nonfinite.keep(~finite, *inputs)
         self.phase = obs.advance_phase(self.phase, moving, cfg.gait, self.control_period)
         reward, terms = compute_reward(
             state, sensors, self.command, self.phase, action, self.previous_action,
@@ -166,6 +171,7 @@ class LocomotionEnv:
         self.state = self._push(where_done(reset_state, state))
         self.params = where_done(reset_params, self.params)
         self.delay_steps = where_done(reset_delay, self.delay_steps)
+        self.encoder_bias = where_done(reset_bias, self.encoder_bias)
         self.previous_action = where_done(torch.zeros_like(action), action)
         self.target = where_done(self.default_pose.expand_as(target), target)
         self.phase = where_done(2 * math.pi * self.random(), self.phase)
@@ -199,6 +205,7 @@ class LocomotionEnv:
         "state",
         "params",
         "delay_steps",
+        "encoder_bias",
         "command",
         "phase",
         "previous_action",
@@ -249,15 +256,17 @@ class LocomotionEnv:
         command = torch.where(single, command * one_axis, command)
         return torch.where(kind < cfg.zero_fraction, torch.zeros_like(command), command)
 
-    def _draw_from_pool(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """State [N, 37], params [N, 9] and delay_steps int32 [N] of N random rows of the pool."""
+    def _draw_from_pool(self) -> tuple[torch.Tensor, ...]:
+        """State [N, 37], params [N, 9], delay_steps int32 [N] and encoder_bias [N, 12] (rad) of N
+        random rows of the pool."""
         rows = self.pool[self._random_integers(self.pool.shape[0])]
-        return rows[:, :37].contiguous(), rows[:, 37:46].contiguous(), rows[:, 46].to(torch.int32)
+        state, params, delay, bias = rows.split([37, 9, 1, 12], 1)
+        return state.contiguous(), params.contiguous(), delay[:, 0].to(torch.int32), bias
 
     def _draw_reset_pool(self) -> torch.Tensor:
-        """Rows of state (37), params (9), delay (1). Each row has its own noise amplitude, so that
-        clean standing states occur too; the feet start above ground, since a foot that starts below
-        would be pushed out with a jerk."""
+        """Rows of state (37), params (9), delay (1), encoder bias (12). Each row has its own noise
+        amplitude, so that clean standing states occur too; the feet start above ground, since a
+        foot that starts below would be pushed out with a jerk."""
         m, dev, pose = self.config.reset_pool_size, self.device, self.default_pose
 
         def uniform(columns: int) -> torch.Tensor:
@@ -278,7 +287,8 @@ class LocomotionEnv:
         base_velocity = 0.4 * amplitude * uniform(6)
         joint_velocity = 0.5 * amplitude * uniform(12)
         state = torch.cat([*posture, base_velocity, joints, joint_velocity], 1)
-        return torch.cat([state, self._draw_params(m), self._draw_delay(m)], 1)
+        bias = self.config.randomization.encoder_bias * uniform(12)
+        return torch.cat([state, self._draw_params(m), self._draw_delay(m), bias], 1)
 
     def _lowest_foot(self, state: torch.Tensor) -> torch.Tensor:
         """Height of the lowest foot above ground [M, 1] of resting robots in the air [M, 37]: one

@@ -80,6 +80,16 @@ def noise_scale(noise: NoiseConfig) -> torch.Tensor:
     return torch.cat(parts)
 
 
+def encoder_offset(bias: torch.Tensor) -> torch.Tensor:
+    """What an encoder bias [N, 12] (rad, measured minus true) adds to an observation [N, 50]."""
+    zeros = bias.new_zeros(bias.shape[0], OBSERVATION_SIZE)
+    parts = [
+        t.scale * bias if t.name == "joint_position" else zeros[:, : t.size]
+        for t in OBSERVATION_TERMS
+    ]
+    return torch.cat(parts, 1)
+
+
 def is_moving(command: torch.Tensor, gait: GaitConfig) -> torch.Tensor:
     """Bool [N]: the command asks to walk; otherwise the clock stands still."""
     return command.square().sum(1) > gait.stand_command_threshold**2

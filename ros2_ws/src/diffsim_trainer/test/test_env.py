@@ -13,6 +13,7 @@ from diffsim_trainer.physics import ContactModel, Simulator, load_robot
 QUIET = {
     "push_probability": 0.0, "friction": [0.8, 0.8], "base_mass": [0.0, 0.0], "com_shift": 0.0,
     "kp_scale": [1.0, 1.0], "kd_scale": [1.0, 1.0], "motor_strength": [1.0, 1.0],
+    "encoder_bias": 0.0,
 }  # fmt: skip
 
 
@@ -178,13 +179,43 @@ def test_randomised_parameters_stay_in_their_ranges(make_env):
 
 
 def test_noise_reaches_what_is_measured_and_nothing_else(make_env):
-    env = make_env(100)
+    env = make_env(100, randomization=QUIET)
     clean = env.observe()
     difference = (env.corrupt(clean) - clean).abs()
     assert (difference.amax(0) <= env.noise_scale + 1e-6).all()
     assert difference[:, 9:12].max() == 0
     assert difference[:, 36:].max() == 0
     assert (difference[:, :9].amax(0) > 0.5 * env.noise_scale[:9]).all()
+
+
+def test_encoder_bias_shifts_what_drives_and_actor_measure(make_env):
+    """A robot whose encoders read b too much and that is told q* + b is the robot without bias:
+    kp (q* + b - (q + b)) = kp (q* - q). The actor sees q + b, the critic q."""
+    env = make_env(2, randomization=QUIET | {"delay_steps": [0, 0]})
+    bias = 0.02 * torch.randn(1, 12)
+    env.state[:] = env.state[0]
+    env.command.zero_()
+    env.encoder_bias = torch.cat([torch.zeros(1, 12), bias])
+    action = torch.cat([torch.zeros(1, 12), bias / env.config.action_scale])
+    result = env.step(action)
+    torch.testing.assert_close(result.obs_final[1, :36], result.obs_final[0, :36])
+    env.noise_scale.zero_()
+    seen = env.corrupt(result.obs_final) - result.obs_final
+    assert seen[0].abs().max() == 0
+    torch.testing.assert_close(seen[1, 12:24], bias[0], atol=1e-6, rtol=0)
+    assert seen[1, :12].abs().max() == seen[1, 24:].abs().max() == 0
+
+
+def test_encoder_bias_is_drawn_anew_at_a_reset(make_env):
+    env = make_env(200, reset_pool_size=1000)
+    width = env.config.randomization.encoder_bias
+    before = env.encoder_bias.clone()
+    assert 0.9 * width < before.abs().max() <= width
+    env.episode_step[:100] = env.config.episode_steps - 1
+    env.episode_step[100:] = 0
+    env.step(torch.zeros(200, 12))
+    changed = (env.encoder_bias != before).all(1)
+    assert changed[:100].float().mean() > 0.98 and not changed[100:].any()
 
 
 def test_state_dict_restores_the_same_future(make_env):

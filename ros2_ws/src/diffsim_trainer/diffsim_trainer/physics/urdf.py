@@ -41,17 +41,23 @@ class CollisionShape:
     rotation: np.ndarray
 
 
+ACTUATOR_ARRAYS = ("armature", "viscous", "coulomb", "encoder_bias")
+
+
 @dataclass(frozen=True)
 class Actuator:
     """Drive parameters of the simulation: DC-motor line, rotor inertia, friction, delay.
 
-    saturation_torque N m; armature [12] kg m^2; viscous [12] N m s/rad; coulomb [12] N m; delay s.
+    saturation_torque N m; armature [12] kg m^2; viscous [12] N m s/rad; coulomb [12] N m;
+    encoder_bias [12] measured minus true joint position, rad; delay s. The step does not know the
+    bias: kp (q* - (q + bias)) is a set point moved by -bias, and what is read is moved by +bias.
     """
 
     saturation_torque: float
     armature: np.ndarray
     viscous: np.ndarray
     coulomb: np.ndarray
+    encoder_bias: np.ndarray
     delay: float
 
 
@@ -125,7 +131,7 @@ def load_robot(path: str | Path) -> Robot:
     actuator = Actuator(
         saturation_torque=float(drive["saturation_torque"]),
         delay=float(drive["delay"]),
-        **{key: np.asarray(drive[key], dtype=float) for key in ("armature", "viscous", "coulomb")},
+        **{key: np.asarray(drive[key], dtype=float) for key in ACTUATOR_ARRAYS},
     )
     for key, value in {**per_joint, **_joint_arrays(actuator)}.items():
         if value.shape != (12,):
@@ -379,7 +385,7 @@ def _check_settings(path: Path, settings: dict, joints: list[_Joint], foot_radiu
 
 
 def _joint_arrays(actuator: Actuator) -> dict[str, np.ndarray]:
-    return {key: getattr(actuator, key) for key in ("armature", "viscous", "coulomb")}
+    return {key: getattr(actuator, key) for key in ACTUATOR_ARRAYS}
 
 
 def _collect_collisions(tree: _Tree, body_of_link: dict[str, int], body_origin: np.ndarray):
