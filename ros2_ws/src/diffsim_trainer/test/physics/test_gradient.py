@@ -132,6 +132,26 @@ def test_many_control_steps(phases, weights, periods, correction):
     assert_gradient(b, state, targets, 4, weights, 1e-7, 1e-4)
 
 
+@pytest.mark.parametrize("phase", PHASES)
+def test_direction_over_the_horizon(phases, bench, robot, weights, phase):
+    # every coordinate of state and targets by central differences, one pair of environments each
+    few, state, target, index = phases(SMOOTHED)
+    env = index[phase].start
+    targets = target + 0.1 * np.random.default_rng(17).normal(size=(12, *target.shape))
+    state_bar, target_bars, _ = few.gradient(state, targets, 4, weights)
+    analytic = np.concatenate([state_bar[env], target_bars[:, env].ravel()])
+    size, h = analytic.size, 1e-6
+    steps = h * np.concatenate([np.eye(size), -np.eye(size)])
+    many = bench(robot, 2 * size, dtype="float64", contact=SMOOTHED)
+    many.params[:], many.delay[:] = few.params[env], few.delay[env]
+    moved_targets = targets[:, env, None] + steps[:, 37:].reshape(-1, 12, 12).swapaxes(0, 1)
+    loss = many.loss(state[env] + steps[:, :37], moved_targets, 4, weights)
+    numeric = (loss[:size] - loss[size:]) / (2.0 * h)
+    cosine = analytic @ numeric / np.linalg.norm(analytic) / np.linalg.norm(numeric)
+    assert cosine > 0.999
+    assert np.linalg.norm(analytic - numeric) < 1e-3 * np.linalg.norm(numeric)
+
+
 def test_many_hard_control_steps(phases, weights):
     b, state, target, _ = phases(HARD)
     rng = np.random.default_rng(17)

@@ -49,6 +49,18 @@ print(*states[0].grad.numpy()[0])
 """
 
 
+def test_detector_is_on(bench, robot):
+    # a recorded step that writes where a recorded step has read fails the test that makes it
+    b = bench(robot, 1, contact=ContactModel.SMOOTHED)
+    states = [b.array(b.standing()), b.nan(37)]
+    target, params = b.array(robot.default_pose[None]), b.array(b.params)
+    delay, sensors = wp.zeros(1, dtype=wp.int32, device="cpu"), b.nan(4, 10)
+    with pytest.raises(AssertionError, match="already been read"), wp.Tape():
+        for k in range(2):
+            now, after = states[k], states[1 - k]
+            b.sim.step(now, target, target, params, delay, 0, after, sensors)
+
+
 @pytest.mark.parametrize("variant", ["separate", "overwrite"])
 def test_overwritten_state_is_caught(bench, robot, config_dir, variant):
     # Warp's detector in a process of its own: it must be on before kernels are built
@@ -104,10 +116,8 @@ def used_memory(device: str) -> int:
     return total - free
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("device", DEVICES)
-def test_memory_is_flat(robot, device):
-    # 300 optimiser iterations through torch, horizon 12: after the last as after the 20th
+def make_window(robot, device: str):
+    """Parameter [12, N, 12] and a function that returns the loss of a horizon of 12 with it."""
     n, horizon = 8, 12
     sim = Simulator(robot, n, device=device, contact=ContactModel.SMOOTHED)
     start = torch.zeros(n, 37, device=device)
@@ -117,17 +127,58 @@ def test_memory_is_flat(robot, device):
     params = torch.tensor(sim.default_params(), dtype=torch.float32, device=device)
     delay = torch.zeros(n, dtype=torch.int32, device=device)
     offset = torch.zeros(horizon, n, 12, device=device, requires_grad=True)
-    optimizer = torch.optim.SGD([offset], lr=1e-6)
-    memory = []
-    for _ in range(300):
-        state, previous, loss = start, pose.contiguous(), 0.0
+
+    def loss():
+        state, previous, total = start, pose.contiguous(), 0.0
         for k in range(horizon):
             target = pose + offset[k]
             state, sensors = simulate(sim, state, previous, target, params, delay, substeps=1)
-            previous, loss = target, loss + sensors.square().mean() + state.square().mean()
+            previous, total = target, total + sensors.square().mean() + state.square().mean()
+        return total
+
+    return offset, loss
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("device", DEVICES)
+def test_memory_is_flat(robot, device):
+    # 300 optimiser iterations through torch: after the last as after the 20th
+    offset, loss = make_window(robot, device)
+    optimizer = torch.optim.SGD([offset], lr=1e-6)
+    memory = []
+    for _ in range(300):
         optimizer.zero_grad()
-        loss.backward()
+        loss().backward()
         optimizer.step()
         memory.append(used_memory(device))
     assert torch.all(torch.isfinite(offset)) and torch.any(offset != 0.0)
+    assert memory[-1] <= 1.01 * memory[19]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not wp.is_cuda_available(), reason="needs CUDA")
+def test_memory_is_flat_with_a_graph(robot):
+    # the same as one CUDA graph: 300 replays, with the gradient of a plain pass at the end
+    offset, loss = make_window(robot, "cuda:0")
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(3):  # builds kernels and fills torch's pools, as its documentation asks
+            loss().backward()
+    torch.cuda.current_stream().wait_stream(side)
+    offset.grad.zero_()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        offset.grad.zero_()
+        loss().backward()
+        offset.data -= 1e-6 * offset.grad
+    memory = []
+    for _ in range(300):
+        graph.replay()
+        memory.append(used_memory("cuda:0"))
+    last = offset.grad.clone()
+    offset.data += 1e-6 * last
+    offset.grad = None
+    loss().backward()
+    assert torch.all(torch.isfinite(last)) and torch.any(last != 0.0)
+    assert (offset.grad - last).abs().max() <= 1e-3 * last.abs().max()
     assert memory[-1] <= 1.01 * memory[19]
