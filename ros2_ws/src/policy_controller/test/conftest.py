@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 import yaml
+from hypothesis import settings
 from onnx import TensorProto, helper, numpy_helper
 
 from policy_controller import bundle as contract
@@ -24,6 +25,8 @@ from policy_controller.sample import LoopHealth
 from policy_controller.state import FOOT_NAMES, JOINT_NAMES, RobotState, VelocityCommand
 
 sys.path.insert(0, str(Path(__file__).parent))  # for lockstep_robot
+
+settings.register_profile("million", max_examples=20_000)  # for test_controller_fuzz.py
 
 DEFAULT_POSE = (0.0, 0.4, -0.8, 0.0, 0.4, -0.8, 0.0, -0.4, 0.8, 0.0, -0.4, 0.8)
 LYING_POSE = (-0.05, 1.57, -2.75, 0.05, 1.57, -2.75, -0.05, -1.57, 2.75, 0.05, -1.57, 2.75)
