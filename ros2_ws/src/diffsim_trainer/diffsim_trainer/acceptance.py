@@ -4,7 +4,8 @@ or `--bundle config/bundles/anymal_d --robot config/robot/anymal_d.yaml`.
 Three trials in HARD contact at 200 Hz, all robots at once:
 - tracking: steady commands drawn from the whole command box, nominal robot, judged after 2 s;
 - survival: 20 s with commands that change, sensor noise, random friction, payload, centre of mass,
-  gains, motor strength and delay, and a kick of 0.5 m/s in a random direction about every 4 s;
+  gains, motor strength, encoder bias and delay, and a kick of 0.5 m/s in a random direction about
+  every 4 s;
 - standing: 20 s at zero command, nominal robot.
 Prints one column per policy; the exit status is 1 when one of them misses a limit.
 """
@@ -58,6 +59,7 @@ NOMINAL = RandomizationConfig(
     kp_scale=(1.0, 1.0),
     kd_scale=(1.0, 1.0),
     motor_strength=(1.0, 1.0),
+    encoder_bias=0.0,
     delay_steps=(1, 1),
     push_probability=0.0,
 )

@@ -1,12 +1,13 @@
 """The bar: what counts as a miss, gait figures by hand, and a policy that cannot walk."""
 
+import dataclasses
 import math
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from diffsim_trainer.acceptance import LIMITS, _Gait, format_table, judge, misses
+from diffsim_trainer.acceptance import LIMITS, NOMINAL, _Gait, format_table, judge, misses
 from diffsim_trainer.config import GaitConfig
 from diffsim_trainer.physics import load_robot
 from diffsim_trainer.rollout import PolicyContract
@@ -35,6 +36,15 @@ def test_gait_figures_by_hand():
         gait.add(sensors)
     figures = gait.summary()
     assert figures == pytest.approx({"swing_apex": 0.07, "duty": 0.6, "slip": 0.05})
+
+
+def test_the_nominal_robot_is_drawn_without_spread():
+    """Every range has no width and every half width is zero; a kick never comes."""
+    values = dataclasses.asdict(NOMINAL)
+    del values["push_velocity"]
+    for name, value in values.items():
+        low, high = value if isinstance(value, tuple) else (0.0, value)
+        assert low == high, name
 
 
 @pytest.mark.slow
