@@ -42,7 +42,7 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument("robot", default_value=robot, description="robot file"),
             DeclareLaunchArgument("record", default_value="true", choices=["true", "false"]),
             DeclareLaunchArgument("dry_run", default_value="true", choices=["true", "false"]),
-            DeclareLaunchArgument("transport", default_value="ros2", choices=["ros2"]),
+            DeclareLaunchArgument("transport", default_value="ros2", choices=["ros2", "ros1"]),
             DeclareLaunchArgument("certificate_override", default_value=NO_OVERRIDE),
             OpaqueFunction(
                 function=lambda context: [

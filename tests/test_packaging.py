@@ -31,12 +31,16 @@ ROSDEP_KEYS = {
 # No rosdep key exists; requirements/ has them.
 FROM_PIP_ONLY = {"mcap", "warp", "onnx", "sdl2", "tensorboard"}
 NOT_ON_THE_ROBOT = {("anymal_bridge", "diffsim_trainer")}
+# Run by the Python of a ROS 1 installation, which this package does not bring; link.py checks it.
+ROS1_PROGRAM = {"convert.py", "graph.py", "messages.py", "side.py"}
 
 
 def imported_modules(package: str) -> set[str]:
     """Top-level names that the package's own code imports, and not its own."""
     modules = set()
     for path in (SOURCE / package / package).rglob("*.py"):
+        if path.parent.name == "ros1" and path.name in ROS1_PROGRAM:
+            continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 modules |= {alias.name.split(".")[0] for alias in node.names}

@@ -14,7 +14,7 @@ from rclpy.node import Node
 from rclpy.serialization import deserialize_message
 from std_srvs.srv import Trigger
 
-from .conversions import CommandsWriter, StateError, StateReader, read_commands, stamp_to_ns
+from .conversions import StateError, StateReader, read_commands, stamp_to_ns
 from .diagnostics import ERROR, WARN, Status, to_message
 from .fan_out import FanOut
 from .guard import Guard, GuardLimits, GuardState, Output, Reason
@@ -34,6 +34,8 @@ from .parameters import declare_flag, declare_integer, declare_number, declare_t
 from .process import run_node
 from .robot_file import RobotFile, load_robot_file
 from .robot_sample import JOINT_POSITION
+from .ros1.link import MASTER_URI
+from .ros1.transport import Ros1Settings, Ros1Transport
 from .transport import RobotTopics, Ros2Transport, Transport
 
 WATCH_PERIOD_S = 0.01  # s, so that damping is late by at most this
@@ -56,10 +58,9 @@ class AnymalBridgeNode(Node):
         publish_tf = declare_flag(self, "publish_tf", False, "broadcast odom -> base on /tf")
         dry_run = declare_flag(self, "dry_run", True, "say what would be sent, send nothing")
         self._guard = Guard(_declare_limits(self, robot), dry_run)
-        self._transport = _declare_transport(self)
+        self._transport = _declare_transport(self, robot, self._guard.limits)
 
         self._lock = threading.Lock()  # of the guard: the robot's side has a thread of its own
-        self._commands_writer = CommandsWriter(robot.joint_names)
         self._state_reader = StateReader(robot.joint_names, robot.foot_names)
         self._states = advertise(self, STATE, names[STATE.key])
         self._readings = advertise(self, READINGS, names[READINGS.key])
@@ -123,7 +124,7 @@ class AnymalBridgeNode(Node):
             return
         self._would_send = output
         if output.send:
-            self._transport.send(self._commands_writer.write(output.command))
+            self._transport.send(output.command)
             self._counts["sent"] += 1
 
     # The operator; the executor's thread.
@@ -149,6 +150,7 @@ class AnymalBridgeNode(Node):
     def _on_disarm(self, _request, response: Trigger.Response) -> Trigger.Response:
         with self._lock:
             self._guard.disarm()
+            self._transport.release()
             self._tell_changes()
         response.success = True
         response.message = "disarmed: nothing is sent to the robot"
@@ -220,8 +222,10 @@ class AnymalBridgeNode(Node):
             status.report(WARN, "disarmed: nothing is sent; ~/arm lets commands pass")
         elif guard.dry_run:
             status.report(WARN, "armed in dry run: nothing is sent")
-        if self._unconnected:
-            status.report(WARN, self._unconnected)
+        status.values["transport"] = problem = self._transport.problem()
+        for text in (problem, self._unconnected):
+            if text:
+                status.report(WARN, text)
         if guard.dry_run and output:
             self.get_logger().info(f"dry run, would send {_describe(output, self._robot)}")
         stamp = self.get_clock().now().to_msg()
@@ -276,10 +280,8 @@ def _declare_limits(node: Node, robot: RobotFile) -> GuardLimits:
     )
 
 
-def _declare_transport(node: Node) -> Transport:
-    kind = declare_text(node, "transport", "ros2", "way to the robot: ros2")
-    if kind != "ros2":
-        raise ValueError(f"parameter transport is {kind!r}, allowed: ros2")
+def _declare_transport(node: Node, robot: RobotFile, limits: GuardLimits) -> Transport:
+    kind = declare_text(node, "transport", "ros2", "way to the robot: ros2 or ros1")
     topics = RobotTopics(
         *(
             declare_text(node, f"robot_topics.{t.key}", f"/robot{t.name}", "on the robot's side")
@@ -289,7 +291,17 @@ def _declare_transport(node: Node) -> Transport:
     domain_id = declare_integer(
         node, "robot_domain_id", -1, -1, 232, "ROS domain of the robot; -1 is that of this process"
     )
-    return Ros2Transport(topics, None if domain_id < 0 else domain_id)
+    master_uri = declare_text(node, "ros1_master_uri", MASTER_URI, "roscore of the robot")
+    if kind == "ros2":
+        return Ros2Transport(topics, None if domain_id < 0 else domain_id, robot.joint_names)
+    if kind == "ros1":
+        # Between the guard's time-out and the robot's.
+        silence = limits.command_timeout + WATCH_PERIOD_S
+        settings = Ros1Settings(
+            robot.joint_names, robot.foot_names, master_uri, limits.damping, silence
+        )
+        return Ros1Transport(topics, settings)
+    raise ValueError(f"parameter transport is {kind!r}, allowed: ros2 or ros1")
 
 
 def main() -> int:

@@ -82,12 +82,16 @@ class StateWriter:
         self._velocity = _view_of_array(message.joints, "velocity", len(joint_names))
         self._acceleration = _view_of_array(message.joints, "acceleration", len(joint_names))
         self._effort = _view_of_array(message.joints, "effort", len(joint_names))
-        message.contacts = [Contact(header=odom, name=name) for name in foot_names]
-        for contact in message.contacts:
+        self._contacts = [Contact(header=odom, name=name) for name in foot_names]
+        message.contacts = self._contacts
+        for contact in self._contacts:
             contact.normal.z = 1.0
 
     def write(self, stamp_ns: int, sample: RobotSample, friction: float) -> AnymalState:
-        """Put one sample into the message; ``friction`` [1] is told with every contact."""
+        """Put one sample into the message; ``friction`` [1] is told with every contact.
+
+        A foot whose position is NaN is not listed, as ``StateReader`` reads it.
+        """
         set_stamp(self._stamp, stamp_ns)
         message, state = self.message, sample.state
         message.state = int(sample.robot_state)
@@ -102,13 +106,16 @@ class StateWriter:
         self._effort[:] = sample.joint_torque
         positions, forces = sample.foot_position.tolist(), sample.foot_force.tolist()
         for contact, position, force, closed in zip(
-            message.contacts, positions, forces, sample.foot_contact, strict=True
+            self._contacts, positions, forces, sample.foot_contact, strict=True
         ):
             contact.state = int(closed)
             contact.friction_coefficient = friction
             point, push = contact.position, contact.wrench.force
             point.x, point.y, point.z = position
             push.x, push.y, push.z = force
+        known = [contact for contact in self._contacts if not math.isnan(contact.position.z)]
+        if len(known) != len(message.contacts):
+            message.contacts = known
         return message
 
 
@@ -290,7 +297,8 @@ class StateReader:
         A foot that the message does not list has no contact: force 0, position NaN, state OPEN.
 
         Raises:
-            StateError: a joint is missing or a joint array is shorter than the names.
+            StateError: a joint is missing or there twice, or a joint array is shorter than the
+                names.
         """
         joints, sample = message.joints, self.sample
         if joints.name != self._seen_names:
@@ -299,6 +307,11 @@ class StateReader:
                 raise StateError(
                     f"state lacks joint {', '.join(missing)}; "
                     f"it names {', '.join(joints.name) or 'none'}"
+                )
+            twice = [name for name in self._joint_names if joints.name.count(name) > 1]
+            if twice:
+                raise StateError(
+                    f"state names {', '.join(twice)} more than once; wanted each joint once"
                 )
             self._seen_names = list(joints.name)
             self._order = [self._seen_names.index(name) for name in self._joint_names]

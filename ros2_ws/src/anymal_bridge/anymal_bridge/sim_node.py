@@ -17,7 +17,7 @@ from rclpy.node import Node
 from rosgraph_msgs.msg import Clock
 from std_srvs.srv import Trigger
 
-from .conversions import ReadingsWriter, StateWriter, read_commands, set_stamp
+from .conversions import set_stamp
 from .diagnostics import ERROR, WARN, Status, to_message
 from .fan_out import FanOut
 from .hard_contact import STEP_NS, STEP_S, HardContactSim, StartPose
@@ -30,7 +30,6 @@ from .interface import (
     STATE,
     STATE_RATE_HZ,
     advertise,
-    listen,
 )
 from .joint_command import CommandError, JointCommand
 from .lockstep import LockstepGate, LockstepState
@@ -44,7 +43,11 @@ from .parameters import (
 )
 from .process import run_node
 from .robot_file import load_robot_file
+from .robot_side import RobotSide, Ros2RobotSide
+from .ros1.link import MASTER_URI
+from .ros1.robot_side import Ros1RobotSide
 from .sim_settings import SimSettings, declare_noise
+from .transport import RobotTopics
 
 CATCH_UP_STEPS = 4  # a late loop makes up for 10 ms, what is later lowers the real-time factor
 LOCKSTEP_TIMEOUT_S = 0.5  # s of wall time, after which the state of a boundary is sent again
@@ -72,12 +75,6 @@ class SimNode(Node):
             self, "control_period", 0.02, STEP_S, 1.0, "[s] of the controller, for lockstep"
         )
         seed = declare_integer(self, "seed", 0, 0, 2**31 - 1, "of noise and losses")
-        self._unnamed_by_index = declare_flag(
-            self,
-            "unnamed_commands_by_index",
-            False,
-            "accept commands without names, in robot order",
-        )
         publish_tf = declare_flag(self, "publish_tf", False, "broadcast odom -> base on /tf")
         noise = declare_noise(self)
 
@@ -93,16 +90,8 @@ class SimNode(Node):
             timeout,
             seed,
         )
-        self._state_writer = StateWriter(robot.joint_names, robot.foot_names)
-        self._readings_writer = ReadingsWriter(robot.joint_names)
-        self._states = advertise(self, STATE, names[STATE.key])
-        self._readings = advertise(self, READINGS, names[READINGS.key])
         self._fan_out = FanOut(self, names, robot.joint_names, publish_tf)
         self._diagnostics = advertise(self, DIAGNOSTICS, names[DIAGNOSTICS.key])
-        self._unconnected = ""
-        self._commands = listen(
-            self, COMMANDS, names[COMMANDS.key], self._on_commands, self._on_unconnected
-        )
         self.create_service(Trigger, "~/reset", self._on_reset)
 
         self._cycles = 0
@@ -115,6 +104,7 @@ class SimNode(Node):
 
         gate = LockstepGate(_whole_steps(control_period) * STEP_NS)
         self._gate: LockstepGate | None = gate if lockstep else None
+        self._side = self._declare_side(names)
         if lockstep:
             self._clock_message = Clock()
             self._clocks = self.create_publisher(Clock, "/clock", 10)
@@ -130,17 +120,38 @@ class SimNode(Node):
         """End the loop; nothing is published after this returns."""
         self._stop.set()
         self._thread.join()
+        self._side.close()
 
-    # The executor's thread.
+    def _declare_side(self, names: dict[str, str]) -> RobotSide:
+        transport = declare_text(self, "transport", "ros2", "of state, readings and commands")
+        by_index = declare_flag(
+            self, "unnamed_commands_by_index", False, "accept commands without names, robot order"
+        )
+        master_uri = declare_text(self, "ros1_master_uri", MASTER_URI, "roscore, for ros1")
+        camel_case = declare_flag(
+            self, "ros1_camel_case", False, "spell the fields of Contact as older software does"
+        )
+        callbacks = self._on_command, self._on_refused
+        if transport == "ros2":
+            return Ros2RobotSide(self, names, self._robot, by_index, *callbacks)
+        if transport != "ros1":
+            raise ValueError(f"parameter transport is {transport!r}, allowed: ros2 or ros1")
+        if self._gate:
+            raise ValueError("parameter lockstep is true with transport ros1, which has no /clock")
+        topics = RobotTopics(*(names[topic.key] for topic in (STATE, READINGS, COMMANDS)))
+        robot = self._robot
+        return Ros1RobotSide(
+            topics, robot.joint_names, robot.foot_names, master_uri, camel_case, *callbacks
+        )
 
-    def _on_commands(self, message) -> None:
-        try:
-            command = read_commands(message, self._robot.joint_names, self._unnamed_by_index)
-        except CommandError as error:
-            self._refused += 1
-            self._last_refusal = str(error)
-            self.get_logger().error(f"command refused: {error}", throttle_duration_sec=1.0)
-            return
+    # The executor's thread, or with ros1 that of the link.
+
+    def _on_refused(self, error: CommandError) -> None:
+        self._refused += 1
+        self._last_refusal = str(error)
+        self.get_logger().error(f"command refused: {error}", throttle_duration_sec=1.0)
+
+    def _on_command(self, command: JointCommand) -> None:
         self._events.append(command)
         if self._gate and not self._gate.answer(command.stamp_ns):
             self.get_logger().error(
@@ -148,10 +159,6 @@ class SimNode(Node):
                 "in lockstep a command carries the stamp of the state it answers",
                 throttle_duration_sec=1.0,
             )
-
-    def _on_unconnected(self, text: str) -> None:
-        self._unconnected = text
-        self.get_logger().error(text)
 
     def _on_reset(self, _request, response: Trigger.Response) -> Trigger.Response:
         self._events.append(None)
@@ -186,15 +193,15 @@ class SimNode(Node):
             loop.report(ERROR, "the simulation has diverged; call ~/reset")
 
         commands = Status(f"{self.get_name()}: commands")
-        publishers = self.count_publishers(self._commands.topic_name)
+        publishers = self._side.commanders()
         commands.values |= {
             "age_s": self._sim.command_age(),
             "publishers": publishers,
             "refused": self._refused,
             "last_refusal": self._last_refusal,
         }
-        if self._unconnected:
-            commands.report(WARN, self._unconnected)
+        if problem := self._side.problem():
+            commands.report(WARN, problem)
         if publishers > 1:
             commands.report(ERROR, f"{publishers} nodes publish commands, allowed 1")
         stamp = self.get_clock().now().to_msg()
@@ -249,7 +256,7 @@ class SimNode(Node):
         gate = self._gate
         if gate.wait(LOCKSTEP_TIMEOUT_S):
             return
-        self._states.publish(self._state_writer.message)
+        self._side.publish_state_again()
         if gate.wait(LOCKSTEP_TIMEOUT_S) or self._stop.is_set():
             return
         if held:
@@ -291,12 +298,8 @@ class SimNode(Node):
             return False
         if self._cycles % FAN_OUT_CYCLES == 0:
             self._fan_out.publish(stamp_ns, sample)
-        # The state goes last: when the controller answers it, everything of this instant is out.
-        if self._readings.get_subscription_count():  # twelve nested messages cost more than a step
-            self._readings.publish(self._readings_writer.write(stamp_ns, sample, self._sim.obeyed))
-        self._states.publish(
-            self._state_writer.write(stamp_ns, sample, self._settings.world.friction)
-        )
+        friction = self._settings.world.friction
+        self._side.publish(stamp_ns, sample, self._sim.obeyed, friction)
         return True
 
 

@@ -160,3 +160,45 @@ def peer(ros_domain) -> Iterator[Peer]:
     peer = Peer()
     yield peer
     peer.close()
+
+
+class Roscore:
+    """A ROS 1 master that can be killed and brought back at the same address."""
+
+    def __init__(self, folder: Path) -> None:
+        import socket
+
+        with socket.create_server(("localhost", 0)) as probe:
+            self._port = probe.getsockname()[1]
+        self.uri = f"http://localhost:{self._port}"
+        self._log = folder / "rosmaster.log"
+        self._process: subprocess.Popen | None = None
+
+    def start(self) -> None:
+        with self._log.open("a") as log:
+            self._process = subprocess.Popen(
+                ["rosmaster", "--core", "-p", str(self._port)], stdout=log, stderr=log
+            )
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+@pytest.fixture
+def roscore(tmp_path, monkeypatch) -> Iterator[Roscore]:
+    """A running roscore of its own; skips where ROS 1 is not installed."""
+    from shutil import which
+
+    link = pytest.importorskip("anymal_bridge.ros1.link", reason="needs the message packages")
+    if reason := link.check_ros1():
+        pytest.skip(reason)
+    if which("rosmaster") is None:
+        pytest.skip("no rosmaster; Debian and Ubuntu 22.04: apt install python3-rosmaster")
+    monkeypatch.setenv("ROS_HOSTNAME", "localhost")
+    monkeypatch.setenv("ROS_LOG_DIR", str(tmp_path / "ros1_log"))
+    roscore = Roscore(tmp_path)
+    roscore.start()
+    yield roscore
+    roscore.kill()

@@ -6,7 +6,9 @@ the tests can tell who stopped the robot without measuring time. Timeouts are te
 the robot, so that a busy machine does not trip them.
 """
 
+import os
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -79,11 +81,15 @@ class Controller:
 class Rig:
     """Simulated robot, bridge, and what of both is seen."""
 
-    def __init__(self, start_node, peer, **bridge_parameters) -> None:
+    def __init__(self, start_node, peer, roscore=None, **bridge_parameters) -> None:
+        """With a ``roscore``, robot and bridge meet there, and readings are those of the bridge."""
         self.peer = peer
-        self.sim = start_node("sim_node", command_timeout=1.0, **ROBOT_SIDE)
-        self.bridge = start_node("bridge_node", **RELAXED, **bridge_parameters)
-        self.robot_readings = peer.newest(READINGS, f"/robot{READINGS.name}")
+        link = {"transport": "ros1", "ros1_master_uri": roscore.uri} if roscore else {}
+        self.sim = start_node("sim_node", command_timeout=1.0, **link, **ROBOT_SIDE)
+        self.bridge = start_node("bridge_node", **RELAXED, **link, **bridge_parameters)
+        self.robot_readings = peer.newest(
+            READINGS, READINGS.name if roscore else f"/robot{READINGS.name}"
+        )
         self.sent = peer.collect(COMMANDS, f"/robot{COMMANDS.name}")
         self.diagnostics = peer.collect(DIAGNOSTICS)
         peer.until(lambda: self.robot_readings() and self.diagnostics, timeout=START_S)
@@ -211,6 +217,42 @@ def test_bridge_leaves_the_robot_damping(start_node, peer, robot, number):
     peer.until(lambda: not any(command.pid_gains_p for command in rig.sent[-1].commands))
     assert rig.bridge.end((number,)) == 0
     assert "Traceback" not in rig.bridge.output()
+
+
+def test_robot_on_ros1_is_held_and_damped_like_one_on_ros2(start_node, peer, robot, roscore):
+    rig = Rig(start_node, peer, roscore, dry_run=False)
+    controller = Controller(peer, robot)
+    rig.arm_when_it_lets()
+    peer.until(lambda: rig.obeyed()[:2] == (robot.kp, pytest.approx(robot.kd)))
+    readings = rig.robot_readings().readings
+    commanded = [reading.commanded for reading in readings]
+    assert [command.name for command in commanded] == list(robot.joint_names)
+    assert {command.mode for command in commanded} == {13}
+    stamp_ns = stamp_to_ns(commanded[0].header.stamp)
+    np.testing.assert_array_equal([c.position for c in commanded], controller.targets[stamp_ns])
+
+    controller.stop()
+    peer.until(lambda: rig.obeyed()[0] == 0.0)
+    assert rig.obeyed()[1] == 5.0 and rig.obeyed()[2] > controller.last_stamp_ns
+    peer.until(lambda: "command_age" in rig.guard()["message"])
+
+
+def test_ros1_robot_survives_the_loss_of_the_side_process(start_node, peer, robot, roscore):
+    rig = Rig(start_node, peer, roscore, dry_run=False)
+    Controller(peer, robot)
+    rig.arm_when_it_lets()
+    peer.until(lambda: rig.obeyed()[0] == robot.kp)
+    (side,) = children(rig.bridge.process.pid)
+    os.kill(side, signal.SIGKILL)
+    peer.until(lambda: rig.guard()["guard"] == "latched")  # the robot was not heard any more
+    rig.arm_when_it_lets()  # no restart of anything but the side process
+    peer.until(lambda: rig.obeyed()[0] == robot.kp)
+
+
+def children(pid: int) -> list[int]:
+    """Process ids of the children of a process, whichever thread started them."""
+    lists = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(word) for path in lists for word in path.read_text().split()]
 
 
 def endpoints(peer, node_name: str) -> dict[str, tuple]:

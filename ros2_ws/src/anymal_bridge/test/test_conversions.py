@@ -170,6 +170,23 @@ def test_state_without_a_joint_is_refused_by_name():
         StateReader(NAMES, FEET).read(message)
 
 
+def test_state_with_a_joint_twice_is_refused_by_name():
+    message = StateWriter(NAMES, FEET).write(1, make_sample(), 0.8)
+    joints = message.joints
+    joints.name = [*NAMES, NAMES[4]]
+    for field in ("position", "velocity", "acceleration", "effort"):
+        setattr(joints, field, [0.0] * 13)
+    with pytest.raises(StateError, match=f"{NAMES[4]} more than once"):
+        StateReader(NAMES, FEET).read(message)
+
+
+def test_foot_without_a_position_is_not_listed():
+    writer, sample = StateWriter(NAMES, FEET), make_sample()
+    sample.foot_position[1] = np.nan
+    assert [c.name for c in writer.write(1, sample, 0.8).contacts] == [FEET[0], *FEET[2:]]
+    assert [c.name for c in writer.write(2, make_sample(), 0.8).contacts] == list(FEET)
+
+
 def test_state_with_an_empty_velocity_array_is_refused():
     message = StateWriter(NAMES, FEET).write(1, make_sample(), 0.8)
     message.joints.velocity = []
