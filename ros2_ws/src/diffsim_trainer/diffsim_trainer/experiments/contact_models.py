@@ -16,7 +16,7 @@ LAWS = (ContactModel.SOFT, ContactModel.HARD, ContactModel.SMOOTHED)
 
 
 def run(settings: Settings) -> None:
-    judged = settings.sized(256, 1, 0)
+    judged = settings.judging()
     rows: list[output.Row] = []
     meters: dict[ContactModel, ReturnMeter] = {}
     for law in LAWS:

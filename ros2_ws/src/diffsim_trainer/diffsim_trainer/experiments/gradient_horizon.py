@@ -31,7 +31,7 @@ def run(settings: Settings) -> None:
     figure, axes = output.new_figure(1, 3, (11, 3.4))
     rows: list[output.Row] = []
     light = lighten(robot)
-    shac = build_shac(settings.sized(512, 400, 0), SMOOTHED, settings.device, light)
+    shac = build_shac(settings.training(0), SMOOTHED, settings.device, light)
     train(shac, shac.iterations)
     policies = (
         (robot.name, robot, trained_actor(settings, SMOOTHED, 0)[0]),

@@ -20,19 +20,22 @@ from diffsim_trainer.experiments.task import ReturnMeter, Settings, build_env, b
 from diffsim_trainer.physics import ContactModel
 
 HARD = ContactModel.HARD
+PPO_ROBOTS = 4096
+GPU_ITERATIONS, CPU_ITERATIONS = 640, 50  # of PPO: 63 and 4.9 million samples
+STOPS = 8  # times that each run is judged
 LEVELS = (0.5, 0.8, 0.9, 0.95, 1.0)  # shares of SHAC's final return
 
 
 def run(settings: Settings) -> None:
     rows = [row for seed in range(settings.pick(3, 1)) for row in _run_shac(settings, seed)]
-    rows += [row for seed in range(settings.pick(2, 1)) for row in _run_ppo(settings, seed)]
+    rows += [row for seed in range(settings.pick(2 if settings.on_gpu else 1, 1)) for row in _run_ppo(settings, seed)]
     _report(settings, rows)
 
 
 def _run_shac(settings: Settings, seed: int) -> list[output.Row]:
-    config = settings.sized(512, 500, seed)
+    config = settings.training(seed)
     shac = build_shac(config, ContactModel.SMOOTHED, settings.device)
-    meter = ReturnMeter(settings.sized(256, 1, 0), HARD, settings.device, shac.actor)
+    meter = ReturnMeter(settings.judging(), HARD, settings.device, shac.actor)
     rows, seconds = [], 0.0
     for stop in _stops(config.iterations):
         if stop > shac.iteration:
@@ -43,10 +46,11 @@ def _run_shac(settings: Settings, seed: int) -> list[output.Row]:
 
 
 def _run_ppo(settings: Settings, seed: int) -> list[output.Row]:
-    config = settings.sized(4096, 640, seed)
+    iterations = GPU_ITERATIONS if settings.on_gpu else CPU_ITERATIONS
+    config = settings.sized(PPO_ROBOTS, iterations, seed)
     torch.manual_seed(seed)
     runner = build_ppo(config, build_env(config, HARD, settings.device))
-    judged = settings.sized(256, 1, 0)
+    judged = settings.judging()
     meter = ReturnMeter(judged, HARD, settings.device, MeanAction(runner))
     rows, seconds, done = [], 0.0, 0
     for stop in _stops(config.iterations):
@@ -61,7 +65,7 @@ def _run_ppo(settings: Settings, seed: int) -> list[output.Row]:
     return rows
 
 
-def _stops(iterations: int, count: int = 15) -> list[int]:
+def _stops(iterations: int, count: int = STOPS) -> list[int]:
     """Iterations to judge after, closer together at the start."""
     share = np.linspace(0.0, 1.0, count + 1)[1:] ** 2
     return sorted({max(1, round(iterations * s)) for s in share})

@@ -20,6 +20,8 @@ from diffsim_trainer.observation import OBSERVATION_SIZE
 from diffsim_trainer.physics import ContactModel, Robot, Simulator, load_robot
 from diffsim_trainer.shac import Shac
 
+GPU_SIZE = (512, 400)  # robots, iterations of a training
+CPU_SIZE = (64, 250)  # minutes instead of half an hour
 WARM_UP = 3  # calls before one is recorded as a CUDA graph
 SOFT_REFINEMENT = 5  # the soft law is stiff: its substeps are this many times shorter
 EVALUATION_SEED = 12345
@@ -37,6 +39,18 @@ class Settings:
 
     def pick(self, full: int, quick: int) -> int:
         return quick if self.quick else full
+
+    @property
+    def on_gpu(self) -> bool:
+        return torch.device(self.device).type == "cuda"
+
+    def training(self, seed: int) -> TrainConfig:
+        """The training that all experiments look at; smaller on the CPU."""
+        return self.sized(*(GPU_SIZE if self.on_gpu else CPU_SIZE), seed)
+
+    def judging(self) -> TrainConfig:
+        """The robots a return is averaged over."""
+        return self.sized(256 if self.on_gpu else 128, 1, 0)
 
     def sized(self, num_envs: int, iterations: int, seed: int) -> TrainConfig:
         """The configuration with another size and seed; tiny when quick."""
@@ -90,10 +104,9 @@ def train(shac: Shac, iterations: int) -> float:
 
 
 def trained_actor(settings: Settings, law: ContactModel, seed: int) -> tuple[Actor, float]:
-    """The policy that three experiments look at, and the seconds its training took: 512 robots, 400
-    iterations. Kept in the output directory under the hash of its configuration, so that it is
-    trained once."""
-    config = settings.sized(512, 400, seed)
+    """The policy that three experiments look at, and the seconds its training took. Kept in the
+    output directory under the hash of its configuration, so that it is trained once."""
+    config = settings.training(seed)
     path = settings.out / f"{law.value}_seed{seed}_{config.sha256()[:12]}.pt"
     if not path.is_file():
         shac = build_shac(config, law, settings.device)
