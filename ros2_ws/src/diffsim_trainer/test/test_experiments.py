@@ -10,7 +10,7 @@ import torch
 from diffsim_trainer.experiments import __main__ as command
 from diffsim_trainer.experiments.falling_mass import fall_smoothed, fall_stochastic
 from diffsim_trainer.experiments.motion_quality import periodicity
-from diffsim_trainer.experiments.task import ReturnMeter, build_env
+from diffsim_trainer.experiments.task import ReturnMeter, build_env, build_shac
 from diffsim_trainer.networks import Actor
 from diffsim_trainer.observation import encoder_offset
 from diffsim_trainer.physics import ContactModel
@@ -87,6 +87,13 @@ def test_soft_contact_keeps_the_control_period_and_the_delays(task):
     assert soft.sim.dt <= 1.0e-3
     longest = task.env.randomization.delay_steps[1] * task.sim.dt
     assert soft.pool[:, 46].max().item() * soft.sim.dt == pytest.approx(longest, abs=1e-3)
+
+
+def test_soft_contact_is_resolved_by_its_step(task):
+    """Explicit damping and friction that the step does not resolve give cotangents of 1e8 to 1e9
+    over twelve control steps; resolved ones, like the smoothed law, below 1e3."""
+    metrics = build_shac(task, ContactModel.SOFT, "cpu").update()
+    assert 1.0 < metrics["cotangent_largest"] < 1.0e4
 
 
 def test_ppo_environment_tells_time_outs_from_falls(task):

@@ -21,7 +21,7 @@ from diffsim_trainer.physics import ContactModel, Robot, Simulator, load_robot
 from diffsim_trainer.shac import Shac
 
 GPU_SIZE = (512, 400)  # robots, iterations of a training
-CPU_SIZE = (64, 250)  # minutes instead of half an hour
+CPU_SIZE = (64, 200)  # minutes instead of half an hour
 WARM_UP = 3  # calls before one is recorded as a CUDA graph
 SOFT_REFINEMENT = 5  # the soft law is stiff: its substeps are this many times shorter
 EVALUATION_SEED = 12345
@@ -50,7 +50,7 @@ class Settings:
 
     def judging(self) -> TrainConfig:
         """The robots a return is averaged over."""
-        return self.sized(256 if self.on_gpu else 128, 1, 0)
+        return self.sized(256 if self.on_gpu else 64, 1, 0)
 
     def sized(self, num_envs: int, iterations: int, seed: int) -> TrainConfig:
         """The configuration with another size and seed; tiny when quick."""

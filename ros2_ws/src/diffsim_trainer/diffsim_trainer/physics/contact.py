@@ -45,8 +45,9 @@ NEWTON_STEPS = 16  # bound on the iterations for k; 3 to 5 are usual
 SEPARATED = -1.0  # value of k for a foot without contact; 0 is sticking, > 0 slipping
 MIN_FRICTION = 1.0e-4
 
-# SOFT law: a foot of a 57 kg robot stands 14 mm deep. Damping and friction act explicitly: both times
-# dt / (effective mass of a foot, down to 0.4 kg) must stay below 2, or the gradient explodes.
+# SOFT law: a foot of a 57 kg robot stands 14 mm deep. Damping and friction are explicit: either
+# times dt over the effective mass of a foot (ANYmal D: 0.4 kg at least) must stay below 2, or the
+# gradient explodes.
 SOFT_STIFFNESS = 1.0e4  # N/m
 SOFT_DAMPING = 2.0e2  # N s/m, while going down
 SOFT_FRICTION = 3.0e2  # N s/m, slope of friction at zero slip
