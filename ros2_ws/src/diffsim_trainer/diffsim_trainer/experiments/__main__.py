@@ -46,7 +46,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda:0")
     parser.add_argument("--config", type=Path, default=Path("config/train/anymal_d.yaml"))
     parser.add_argument("--quick", action="store_true", help="tiny: shows that it runs, no more")
+    parser.add_argument("--seeds", type=int, default=3, help="trainings of each kind (default 3)")
     args = parser.parse_args(argv)
+    if args.seeds < 1:
+        parser.error(f"--seeds is {args.seeds}; it must be at least 1")
     if args.name == "list":
         for name in EXPERIMENTS:
             print(f"{name:18} {describe(name)}")
@@ -56,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         config = load_config(args.config)
         args.out.mkdir(parents=True, exist_ok=True)
-        load(args.name).run(Settings(args.out, args.device, args.quick, config))
+        load(args.name).run(Settings(args.out, args.device, args.quick, config, args.seeds))
     except ModuleNotFoundError as error:
         print(
             f"error: {error}; pip install -r requirements/train.txt -r requirements/test.txt",

@@ -20,7 +20,7 @@ def run(settings: Settings) -> None:
     rows: list[output.Row] = []
     meters: dict[ContactModel, ReturnMeter] = {}
     for law in LAWS:
-        for seed in range(settings.pick(3, 1)):
+        for seed in range(settings.seeds):
             actor, seconds = trained_actor(settings, law, seed)
             for other in {law, ContactModel.HARD}:
                 if other not in meters:

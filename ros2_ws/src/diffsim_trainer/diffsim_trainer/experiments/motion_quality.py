@@ -28,7 +28,7 @@ def run(settings: Settings) -> None:
     figure, axes = output.new_figure(2, 3, (9, 5.5), sharex="col")
     rows: list[output.Row] = []
     for i, law in enumerate((ContactModel.SMOOTHED, ContactModel.HARD)):
-        for seed in range(settings.pick(3, 1)):
+        for seed in range(settings.seeds):
             actor, _ = trained_actor(settings, law, seed)
             state, action, phase = walk(settings, actor)
             rows.append({"trained": law.value, "seed": seed} | judge(state, action, phase))

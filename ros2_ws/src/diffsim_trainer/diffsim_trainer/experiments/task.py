@@ -30,12 +30,14 @@ EVALUATION_SEED = 12345
 @dataclass(frozen=True)
 class Settings:
     """out: where figures and tables go. quick: smallest size that still runs every line, for the
-    CPU; its numbers mean nothing. config: the task and SHAC's numbers."""
+    CPU; its numbers mean nothing. config: the task and SHAC's numbers. seeds: trainings of each
+    kind."""
 
     out: Path
     device: str
     quick: bool
     config: TrainConfig
+    seeds: int
 
     def pick(self, full: int, quick: int) -> int:
         return quick if self.quick else full
