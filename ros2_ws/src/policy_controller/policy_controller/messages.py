@@ -9,13 +9,11 @@ from anymal_msgs.msg import Contact
 from builtin_interfaces.msg import Time
 from footlight_msgs.msg import ControllerStatus
 from geometry_msgs.msg import Twist, TwistStamped
-from series_elastic_actuator_msgs.msg import SeActuatorCommand, SeActuatorCommands
 
 from policy_controller.controller import TickResult
 from policy_controller.state import (
     FOOT_NAMES,
     JOINT_NAMES,
-    JointCommand,
     RobotState,
     VelocityCommand,
 )
@@ -125,34 +123,6 @@ def read_twist_stamped(message: TwistStamped, received_ns: int, ros_now_ns: int)
 def read_twist(message: Twist, stamp_ns: int) -> VelocityCommand:
     """Twist to VelocityCommand. stamp_ns: control clock."""
     return VelocityCommand(message.linear.x, message.linear.y, message.angular.z, stamp_ns)
-
-
-class CommandWriter:
-    """JointCommand to one SeActuatorCommands message that is reused at every tick."""
-
-    def __init__(self) -> None:
-        mode = SeActuatorCommand.MODE_JOINT_POSITION_VELOCITY_TORQUE_PID_GAINS
-        self.message = SeActuatorCommands(
-            commands=[SeActuatorCommand(name=name, mode=mode) for name in JOINT_NAMES]
-        )
-
-    def write(self, command: JointCommand, state_stamp_ns: int) -> SeActuatorCommands:
-        """The message for a command that answers the state of this stamp; overwritten by the
-        next."""
-        stamp = to_time(state_stamp_ns)
-        rows = np.stack(
-            (command.position, command.velocity, command.torque, command.kp, command.kd), axis=1
-        ).tolist()
-        for drive, (position, velocity, torque, kp, kd) in zip(
-            self.message.commands, rows, strict=True
-        ):
-            drive.header.stamp = stamp
-            drive.position = position
-            drive.velocity = velocity
-            drive.joint_torque = torque
-            drive.pid_gains_p = kp
-            drive.pid_gains_d = kd
-        return self.message
 
 
 def write_status(message: ControllerStatus, result: TickResult) -> None:

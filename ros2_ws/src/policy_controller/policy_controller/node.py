@@ -35,6 +35,7 @@ from series_elastic_actuator_msgs.msg import SeActuatorCommands
 from std_srvs.srv import Trigger
 
 from policy_controller.certificate import admit, describe_subject
+from policy_controller.command_wire import CommandWriter
 from policy_controller.control_thread import ControlThread, Outlet
 from policy_controller.controller import PolicyController, TickResult
 from policy_controller.diagnostics import (
@@ -47,7 +48,6 @@ from policy_controller.diagnostics import (
 from policy_controller.inbox import StateInbox
 from policy_controller.loop import freeze_garbage, lock_memory, request_priority
 from policy_controller.messages import (
-    CommandWriter,
     MessageError,
     read_twist,
     read_twist_stamped,
@@ -116,7 +116,7 @@ class PolicyControllerNode(LifecycleNode):
             params.node.bundle, params.node.robot, params.safety, params.motion
         )
         self._settings, self._controller = params.node, controller
-        self._inbox, self._writer = StateInbox(), CommandWriter()
+        self._inbox, self._writer = StateInbox(), CommandWriter(serialize_message)
         self._status = ControllerStatus(bundle=controller.bundle.sha256)
         self._counters, self._tick_rate, self._state_rate = Counters(), RateMeter(), RateMeter()
         if self._uncertified:

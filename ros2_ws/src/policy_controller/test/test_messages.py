@@ -11,10 +11,11 @@ pytest.importorskip("rclpy")
 from anymal_msgs.msg import AnymalState, Contact  # noqa: E402
 from footlight_msgs.msg import ControllerStatus  # noqa: E402
 from geometry_msgs.msg import Twist, TwistStamped  # noqa: E402
-from rclpy.serialization import serialize_message  # noqa: E402
+from rclpy.serialization import deserialize_message, serialize_message  # noqa: E402
+from series_elastic_actuator_msgs.msg import SeActuatorCommands  # noqa: E402
 
+from policy_controller.command_wire import CommandWriter  # noqa: E402
 from policy_controller.messages import (  # noqa: E402
-    CommandWriter,
     MessageError,
     StateReader,
     read_twist,
@@ -154,16 +155,24 @@ def test_unstamped_twist():
     assert command.stamp_ns == 7
 
 
-def test_command_message_and_its_reuse():
-    rows = [np.arange(12.0) + 100 * k for k in range(5)]
-    writer = CommandWriter()
-    first = writer.write(JointCommand(*rows), 3_000_000_004)
-    for k, drive in enumerate(first.commands):
-        assert drive.name == JOINT_NAMES[k] and drive.mode == 13
-        assert (drive.position, drive.velocity, drive.joint_torque) == (k, 100 + k, 200 + k)
-        assert (drive.pid_gains_p, drive.pid_gains_i, drive.pid_gains_d) == (300 + k, 0, 400 + k)
-        assert to_nanoseconds(drive.header.stamp) == 3_000_000_004
-    assert writer.write(JointCommand(*rows), 4) is first
+def test_commands_in_serialised_form():
+    writer = CommandWriter(serialize_message)
+    for begin, stamp_ns in ((0.0, 3_000_000_004), (-1e3, 2**31 * 10**9 - 1)):
+        rows = [begin + np.arange(12.0) / 8 + 100 * k for k in range(5)]
+        content = writer.write(JointCommand(*rows), stamp_ns)
+        message = deserialize_message(content, SeActuatorCommands)
+        assert serialize_message(message) == content
+        for k, drive in enumerate(message.commands):
+            assert drive.name == JOINT_NAMES[k] and drive.mode == 13
+            found = (drive.position, drive.velocity, drive.joint_torque)
+            assert (*found, drive.pid_gains_p, drive.pid_gains_d) == tuple(r[k] for r in rows)
+            assert drive.pid_gains_i == drive.current == 0.0
+            assert to_nanoseconds(drive.header.stamp) == stamp_ns
+
+
+def test_commands_of_another_definition_are_refused():
+    with pytest.raises(ValueError, match="no single place for sec"):
+        CommandWriter(lambda message: bytes(8))
 
 
 def test_status(rig):
