@@ -38,6 +38,7 @@ from policy_controller.contract import (
     PolicyBundle,
     RobotIdentity,
     TrainingRecord,
+    list_differences,
     to_json,
 )
 from policy_controller.fields import RefusedError, describe_problem, spec_of
@@ -398,16 +399,27 @@ def check_robot(bundle: PolicyBundle, robot: RobotDescription) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """`inspect PATH` prints the contract, `verify PATH` also replays the golden data."""
+    """`inspect PATH` prints the contract, `verify PATH` also replays the golden data, `diff PATH
+    OTHER` prints what differs between two bundles. Returns 1 if refused or different."""
     parser = argparse.ArgumentParser(
         prog="python -m policy_controller.bundle", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("action", choices=("inspect", "verify"))
-    parser.add_argument("path", type=Path)
-    parser.add_argument("--robot", type=Path, help="robot file (YAML) to compare with")
+    actions = parser.add_subparsers(dest="action", required=True)
+    for name in ("inspect", "verify", "diff"):
+        action = actions.add_parser(name)
+        action.add_argument("path", type=Path)
+        if name == "diff":
+            action.add_argument("other", type=Path)
+        else:
+            action.add_argument("--robot", type=Path, help="robot file (YAML) to compare with")
     options = parser.parse_args(arguments)
     try:
         bundle = load_bundle(options.path)
+        if options.action == "diff":
+            differences = list_differences(bundle, load_bundle(options.other))
+            for name, found, other in differences:
+                print(f"{name}: {found} -> {other}")
+            return 1 if differences else 0
         if options.action == "inspect":
             print(json.dumps(to_json(bundle), indent=2))
         else:

@@ -138,3 +138,25 @@ def to_json(bundle: PolicyBundle) -> dict[str, Any]:
         "onnx_sha256": hashlib.sha256(content["onnx"]).hexdigest(),
         "golden_sha256": hashlib.sha256(content["golden_npz"]).hexdigest(),
     }
+
+
+def list_differences(first: PolicyBundle, second: PolicyBundle) -> list[tuple[str, str, str]]:
+    """(name, value in the first, value in the second) of everything that differs; "absent" where
+    a name is in one of them only. Joint vectors are compared joint by joint."""
+    left, right = _flatten(to_json(first)), _flatten(to_json(second))
+    return [
+        (name, left.get(name, "absent"), right.get(name, "absent"))
+        for name in {**left, **right}
+        if left.get(name) != right.get(name)
+    ]
+
+
+def _flatten(value: Any, name: str = "") -> dict[str, str]:
+    """{"gains.kp[0]": "85.0", ...}; floats exact."""
+    if isinstance(value, dict):
+        parts = {f"{name}.{key}" if name else key: item for key, item in value.items()}
+    elif isinstance(value, (list, tuple)):
+        parts = {f"{name}[{index}]": item for index, item in enumerate(value)}
+    else:
+        return {name: repr(value)}
+    return {k: v for key, item in parts.items() for k, v in _flatten(item, key).items()}

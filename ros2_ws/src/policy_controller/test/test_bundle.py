@@ -396,3 +396,13 @@ def test_command_line(saved, robot_file, capsys):
     edit(saved, lambda data: data.update(control_period=1.0))
     assert main(["verify", str(saved)]) == 1
     assert "control_period: found 1.0" in capsys.readouterr().err
+
+
+def test_command_that_compares_two_bundles(tmp_path, saved, make_bundle, capsys):
+    assert main(["diff", str(saved), str(saved)]) == 0
+    assert capsys.readouterr().out == ""
+    bundle = load_bundle(saved)
+    kp = (85.0, 85.0, 42.5, *bundle.gains.kp[3:])
+    save_bundle(tmp_path / "other", replace(bundle, gains=replace(bundle.gains, kp=kp)))
+    assert main(["diff", str(saved), str(tmp_path / "other")]) == 1
+    assert capsys.readouterr().out == "gains.kp[2]: 85.0 -> 42.5\n"
