@@ -52,7 +52,7 @@ class Spec:
                 return "64 lower-case hexadecimal digits"
             case "boolean":
                 return "true or false"
-        return " or ".join(self.choices) if self.choices else "text"
+        return " or ".join(self.choices) if self.choices else "text that is not empty"
 
     def accepts(self, value: Any) -> bool:
         """True if `value` has the right type and range; never converts."""

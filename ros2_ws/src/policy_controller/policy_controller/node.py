@@ -416,7 +416,15 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run the node until SIGINT or SIGTERM; then the robot lies down before the process ends."""
     stop = catch_signals()
     sys.setswitchinterval(SWITCH_INTERVAL)
-    rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
+    except RuntimeError as error:  # of rcl; it names the argument or file, not the cure
+        print(
+            f"ROS arguments refused: {error}\nallowed: -p NAME:=VALUE with a value, --params-file "
+            "with the path of an existing YAML file; see config/controller.yaml",
+            file=sys.stderr,
+        )
+        return 1
     node = PolicyControllerNode()
     try:
         if not node.start():

@@ -140,7 +140,7 @@ def test_configure_refuses_a_bad_bundle_and_says_why(start, bundle_path, capfd, 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        (dict(bundle=""), "bundle: found '', allowed: text"),
+        (dict(bundle=""), "bundle: found '', allowed: text that is not empty"),
         (dict(bundle="/absent"), "/absent refused"),
         (dict(robot="/absent.yaml"), "/absent.yaml refused"),
         (dict(safety__max_tilt=3.2), "safety.max_tilt: found 3.2, allowed: number from 0.1 to 1.4"),

@@ -118,6 +118,14 @@ def test_autostart_that_is_refused_ends_the_process(launch):
     assert "/absent refused" in process.stderr.read()
 
 
+@pytest.mark.parametrize("arguments", [("--params-file", "/absent.yaml"), ("-p", "bundle:=")])
+def test_ros_arguments_that_cannot_be_read_are_named(arguments):
+    command = [sys.executable, "-m", "policy_controller.node", "--ros-args", *arguments]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert process.returncode == 1
+    assert arguments[1] in process.stderr and "allowed: -p NAME:=VALUE" in process.stderr
+
+
 def test_without_autostart_the_node_waits(launch, robot_side):
     process = launch(autostart="false")
     client = robot_side.node.create_client(GetState, "/policy_controller/get_state")
