@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 import numpy as np
@@ -34,6 +35,20 @@ class DeadlineGrid:
         periods = min(passed, self.catch_up)
         self.skipped += passed - periods
         return periods
+
+
+class SpeedLimit:
+    """Keeps a loop from running faster than one step per ``period``; what it is late by is made up
+    for as long as that is less than ``catch_up`` [s]."""
+
+    def __init__(self, period: float, catch_up: float) -> None:
+        self._period, self._catch_up = period, catch_up
+        self._due = -math.inf
+
+    def wait_time(self, now: float) -> float:
+        """Seconds to wait before the next step; call it once per step."""
+        self._due = max(self._due + self._period, now - self._catch_up)
+        return max(0.0, self._due - now)
 
 
 class Durations:

@@ -33,7 +33,7 @@ from .interface import (
 )
 from .joint_command import CommandError, JointCommand
 from .lockstep import LockstepGate, LockstepState
-from .pacing import DeadlineGrid, Durations
+from .pacing import DeadlineGrid, Durations, SpeedLimit
 from .parameters import (
     declare_flag,
     declare_integer,
@@ -74,6 +74,14 @@ class SimNode(Node):
         control_period = declare_number(
             self, "control_period", 0.02, STEP_S, 1.0, "[s] of the controller, for lockstep"
         )
+        speed = declare_number(
+            self,
+            "max_real_time_factor",
+            0.0,
+            0.0,
+            100.0,
+            "[1] speed limit of simulated time in lockstep; 0: none",
+        )
         seed = declare_integer(self, "seed", 0, 0, 2**31 - 1, "of noise and losses")
         publish_tf = declare_flag(self, "publish_tf", False, "broadcast odom -> base on /tf")
         noise = declare_noise(self)
@@ -105,6 +113,7 @@ class SimNode(Node):
         gate = LockstepGate(_whole_steps(control_period) * STEP_NS)
         self._gate: LockstepGate | None = gate if lockstep else None
         self._side = self._declare_side(names)
+        self._limit = SpeedLimit(STEP_S / speed, CATCH_UP_STEPS * STEP_S) if speed > 0.0 else None
         if lockstep:
             self._clock_message = Clock()
             self._clocks = self.create_publisher(Clock, "/clock", 10)
@@ -246,6 +255,8 @@ class SimNode(Node):
             now_ns += STEP_NS
             if gate.state is LockstepState.LOCKED:
                 grid = None
+                if self._limit:
+                    time.sleep(self._limit.wait_time(time.monotonic()))
                 continue
             grid = grid or DeadlineGrid(STEP_S, CATCH_UP_STEPS, time.monotonic())
             _sleep_until(grid.deadline())

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from anymal_bridge.pacing import DeadlineGrid, Durations
+from anymal_bridge.pacing import DeadlineGrid, Durations, SpeedLimit
 
 
 def test_loop_with_random_work_does_not_drift():
@@ -37,3 +37,15 @@ def test_percentiles():
         durations.add(k)
     # The last hundred: 900..999.
     assert durations.percentiles() == (949.5, pytest.approx(998.01))
+
+
+def test_speed_limit_makes_up_little_and_never_more():
+    """100 steps of 0.1 s that cost nothing take 9.9 s, less at most what may be made up."""
+    limit, now, waits = SpeedLimit(period=0.1, catch_up=0.25), 5.0, []
+    for step in range(100):
+        now += 0.2 if step == 50 else 10.0 if step == 80 else 0.0
+        waits.append(limit.wait_time(now))
+        now += waits[-1]
+    assert sum(waits[:50]) == pytest.approx(4.9 - 0.25)
+    assert sum(waits[50:80]) == pytest.approx(3.0 - 0.2)  # 0.2 s late: all made up
+    assert sum(waits[80:]) == pytest.approx(1.9 - 0.25)  # 10 s late: 0.25 s of it
