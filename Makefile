@@ -1,8 +1,8 @@
-# make demo | walk | test | train | lint | setup | clean.  Each does all its own set-up, in .venv.
+# make demo | play | walk | test | train | lint | setup | clean.  Each does all its own set-up, in .venv.
 SHELL := /bin/bash
 .SHELLFLAGS := -eo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo walk train test lint clean messages robot train-setup
+.PHONY: help setup demo play walk train test lint clean messages robot train-setup
 
 VENV := .venv
 ROBOT := anymal_d
@@ -21,6 +21,7 @@ SHARED := $(shell find config launch) # files come and go with their folders
 
 help:
 	@echo 'make demo    drive the shipped policy through the real controller node and the simulated robot; verdict in report/'
+	@echo 'make play    the same robot in the browser, driven by hand, until Ctrl-C'
 	@echo 'make walk    train a policy from random weights, export it, drive it as in make demo and open the report'
 	@echo 'make test    lint, then all tests'
 	@echo 'make train   train a policy into runs/$(ROBOT) (ROBOT=..., PROCESSES=1 ARGS="--device cuda:0 --resume")'
@@ -37,6 +38,9 @@ train-setup: setup $(STAMP)/train
 
 demo: setup
 	$(ENTER) python -m policy_controller.verification.demo --bundle $(BUNDLE) --out report $(ARGS)
+
+play: setup
+	$(ENTER) python -m policy_controller.play --bundle $(BUNDLE) $(ARGS)
 
 walk: train-setup
 	$(ENTER) $(TRAIN) --out $(WALK)
