@@ -17,7 +17,10 @@ setup(
         ("share/ament_index/resource_index/packages", [f"resource/{package}"]),
         (f"share/{package}", ["package.xml"]),
         (f"share/{package}/launch", glob("launch/*.launch.py")),
-        (f"share/{package}/config", ["config/controller.yaml", "config/recorder.yaml", "config/view.yaml"]),
+        *(
+            (f"share/{package}/config", [f"config/{name}.yaml"])
+            for name in ("controller", "recorder", "view")
+        ),
         (f"share/{package}/config/robot", glob("config/robot/*")),
         (f"share/{package}/config/scenarios", glob("config/scenarios/*")),
         (f"share/{package}/config/teleop", glob("config/teleop/*")),

@@ -67,8 +67,10 @@ class TeleopNode(Node):
         self._warned = "" if well else text.split(";")[0]
 
     def _report(self, name: str, granted: bool, text: str) -> None:
-        log = self.get_logger().info if granted else self.get_logger().error
-        log(f"{name}: {text}")
+        if granted:  # two calls: rclpy refuses one place that logs at two levels
+            self.get_logger().info(f"{name}: {text}")
+        else:
+            self.get_logger().error(f"{name}: {text}")
 
     def _on_second(self) -> None:
         teleop, now = self._teleop, time.monotonic()

@@ -181,7 +181,7 @@ def test_killed_joystick_stops_the_robot_and_must_be_armed_again(operator):
 
 def test_buttons_call_the_services_once(operator):
     operator.start_joystick()
-    operator.start_teleop()
+    teleop = operator.start_teleop()
     operator.hold(CENTRED)
     operator.wait_for_phase("ready")
     operator.hold(CENTRED, WALK)  # nobody serves: it is not done later
@@ -196,6 +196,10 @@ def test_buttons_call_the_services_once(operator):
         operator.hold(CENTRED)
     calls = [call for call in operator.calls if call != "emergency_stop"]
     assert calls == [call for call, _ in expected]
+    teleop.send_signal(signal.SIGINT)
+    teleop.wait(PATIENCE)
+    log = teleop.stderr.read()  # refusals and grants, one after the other
+    assert teleop.returncode == 0 and "Traceback" not in log, log
 
 
 def test_layout_that_is_refused_ends_the_process(operator):

@@ -81,21 +81,25 @@ def wait_for_state(page, name: str) -> None:
     page.get_by_text(name, exact=True).first.wait_for()
 
 
-def wait_for_speed(page, lowest: float) -> None:
-    page.wait_for_function(
-        "lowest => Number((document.body.innerText.match(/forward ([+-][0-9.]+) m.s,/) || [])[1])"
-        " > lowest",
-        arg=lowest,
-    )
-
-
-def hold(page, name: str) -> None:
-    """Press and keep pressed; again if the page was too slow to be heard in time."""
-    button = page.get_by_role("button", name=name)
+def walks(page, lowest: float) -> bool:
+    """Whether the robot gets that fast [m/s] while the dead-man is held; not if the page is too slow
+    to repeat in time that it is, whereupon the robot stops as it should."""
+    button = page.get_by_role("button", name="Hold to drive")
     button.scroll_into_view_if_needed()
     box = button.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.mouse.down()
+    try:
+        page.wait_for_function(
+            "lowest => Number((document.body.innerText.match(/forward ([+-][0-9.]+) m/) || [])[1])"
+            " > lowest",
+            arg=lowest,
+            timeout=8e3,
+        )
+    except playwright.TimeoutError:
+        page.mouse.up()
+        return False
+    return True
 
 
 def set_speed(page, steps: int) -> None:
@@ -113,9 +117,13 @@ def test_stand_walk_by_slider_stop(page):
     wait_for_state(page, "STAND")
     press(page, "Walk")
     wait_for_state(page, "WALK")
-    set_speed(page, 8)
-    hold(page, "Hold to drive")
-    wait_for_speed(page, 0.1)
+    for _ in range(8):
+        set_speed(page, 8)
+        if walks(page, 0.1):
+            break
+        press(page, "Centre the sliders")
+    else:
+        pytest.fail("the robot did not walk")
     if SCREENSHOT:
         page.screenshot(path=SCREENSHOT)
     page.mouse.up()

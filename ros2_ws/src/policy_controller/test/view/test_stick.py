@@ -63,7 +63,7 @@ def test_release_sends_zeros_at_once_and_then_nothing(page):
 
 def test_frozen_browser_stops_within_the_timeout_and_locks(page):
     page.run(1.0, hold=1)
-    assert page.run(0.24) == []
+    assert page.run(0.2) == []
     assert page.run(0.5) == [Velocity()] * 5 and page.teleop.phase is Phase.LOCKED
     assert page.run(1.0, hold=1) == []  # goes on holding as if nothing had been
     page.run(2 * LOST)
