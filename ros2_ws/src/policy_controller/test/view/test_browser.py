@@ -82,8 +82,8 @@ def wait_for_state(page, name: str) -> None:
 
 
 def walks(page, lowest: float) -> bool:
-    """Whether the robot gets that fast [m/s] while the dead-man is held; not if the page is too slow
-    to repeat in time that it is, whereupon the robot stops as it should."""
+    """Whether the robot gets that fast [m/s] while the dead-man is held; not if the page is too
+    slow to repeat in time that it is, whereupon the robot stops as it should."""
     button = page.get_by_role("button", name="Hold to drive")
     button.scroll_into_view_if_needed()
     box = button.bounding_box()
