@@ -202,7 +202,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _spin(node: Node, stop: threading.Event) -> None:
-    """Execute callbacks until `stop`. Not with the EventsExecutor of the other nodes: in rclpy 9.1.2
+    """Execute callbacks until `stop`. Not with the other nodes' EventsExecutor: in rclpy 9.1.2
     a callback of an answer that raised was followed by a segmentation fault."""
     executor = SingleThreadedExecutor(context=node.context)
     executor.add_node(node)
