@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo play screenshots walk train test lint clean messages robot train-setup
+.PHONY: help setup demo play docs screenshots walk train test lint clean messages robot train-setup
 
 VENV := .venv
 ROBOT := anymal_d
@@ -26,6 +26,7 @@ help:
 	@echo 'make test    lint, then all tests'
 	@echo 'make train   train a policy into runs/$(ROBOT) (ROBOT=..., PROCESSES=1 ARGS="--device cuda:0 --resume")'
 	@echo 'make setup   only the environment: then ". scripts/env.sh" enters it'
+	@echo 'make docs    the documentation as a site in build/site; a broken link fails'
 	@echo 'make screenshots  take the picture of docs/view.md anew'
 	@echo 'make lint    ruff and the import directions'
 	@echo 'make clean   remove what the above made, but for runs/'
@@ -42,6 +43,9 @@ demo: setup
 
 play: setup
 	$(ENTER) python -m policy_controller.play --bundle $(BUNDLE) $(ARGS)
+
+docs: train-setup $(STAMP)/test
+	$(ENTER) NO_MKDOCS_2_WARNING=1 mkdocs build
 
 screenshots: train-setup $(STAMP)/test
 	$(ENTER) VIEW_SCREENSHOT=docs/images/view.png python -m pytest ros2_ws/src/policy_controller/test/view/test_browser.py

@@ -1,8 +1,11 @@
 """What the documentation points at is there, and the commands in it can be given."""
 
 import ast
+import os
 import re
 import shlex
+import subprocess
+import sys
 
 import pytest
 from packages import ROOT, SOURCE, read_console_scripts
@@ -98,3 +101,29 @@ def test_commands_are_found():
     """If the search found none, the tests above would prove nothing."""
     assert len(COMMANDS) > 20
     assert {"python", "ros2", "make"} <= {parameter.values[0][0] for parameter in COMMANDS}
+
+
+def test_site_builds_without_a_broken_link(tmp_path):
+    """mkdocs.yml is strict: a page that is missing, unlisted or wrongly linked is an error."""
+    pytest.importorskip("material")
+    command = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(tmp_path)]
+    result = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert (tmp_path / "tutorial" / "index.html").is_file()
+
+
+def test_broken_link_fails_the_site(tmp_path):
+    pytest.importorskip("material")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "mkdocs.yml").write_text(
+        re.sub(r"(?ms)^nav:.*", "", (ROOT / "mkdocs.yml").read_text())
+    )
+    (tmp_path / "docs" / "index.md").write_text("[gone](gone.md)")
+    command = [sys.executable, "-m", "mkdocs", "build"]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode != 0

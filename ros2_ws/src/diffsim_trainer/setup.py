@@ -26,6 +26,8 @@ setup(
             "train = diffsim_trainer.train:main",
             "evaluate = diffsim_trainer.evaluate:main",
             "export = diffsim_trainer.export:main",
+            "acceptance = diffsim_trainer.acceptance:main",
+            "experiments = diffsim_trainer.experiments.__main__:main",
         ],
     },
 )
