@@ -1,7 +1,7 @@
 """A policy on the simulated robot.
 
 ros2 launch policy_controller anymal_sim.launch.py [bundle:=DIRECTORY] [lockstep:=true]
-    [record:=false]
+    [record:=false] [view:=true] [joystick:=true] [real_time_factor:=0.5]
 """
 
 from launch import LaunchDescription
@@ -22,6 +22,8 @@ def generate_launch_description() -> LaunchDescription:
         "robot": ParameterValue(LaunchConfiguration("robot"), value_type=str),
         "lockstep": ParameterValue(LaunchConfiguration("lockstep"), value_type=bool),
     }
+    factor = ParameterValue(LaunchConfiguration("real_time_factor"), value_type=float)
+    pace = {"max_real_time_factor": factor}
     own = {
         "bundle": ParameterValue(LaunchConfiguration("bundle"), value_type=str),
         "autostart": True,
@@ -31,13 +33,18 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument("bundle", default_value=bundle, description="policy bundle"),
             DeclareLaunchArgument("robot", default_value=robot, description="robot file"),
             DeclareLaunchArgument("record", default_value="true", choices=["true", "false"]),
+            DeclareLaunchArgument("view", default_value="false", choices=["true", "false"]),
+            DeclareLaunchArgument("joystick", default_value="false", choices=["true", "false"]),
+            DeclareLaunchArgument(
+                "real_time_factor", default_value="0.0", description="limit in lockstep; 0: none"
+            ),
             DeclareLaunchArgument("lockstep", default_value="false", choices=["true", "false"]),
             Node(
                 package="anymal_bridge",
                 executable="sim_node",
                 name="anymal_sim",
                 output="screen",
-                parameters=[PathJoinSubstitution([bridge, "sim.yaml"]), shared],
+                parameters=[PathJoinSubstitution([bridge, "sim.yaml"]), shared, pace],
                 on_exit=Shutdown(),
             ),
             LifecycleNode(
@@ -52,6 +59,14 @@ def generate_launch_description() -> LaunchDescription:
             IncludeLaunchDescription(
                 PathJoinSubstitution([controller, "..", "launch", "record.launch.py"]),
                 condition=IfCondition(LaunchConfiguration("record")),
+            ),
+            IncludeLaunchDescription(
+                PathJoinSubstitution([controller, "..", "launch", "view.launch.py"]),
+                condition=IfCondition(LaunchConfiguration("view")),
+            ),
+            IncludeLaunchDescription(
+                PathJoinSubstitution([controller, "..", "launch", "teleop.launch.py"]),
+                condition=IfCondition(LaunchConfiguration("joystick")),
             ),
         ]
     )
