@@ -29,7 +29,7 @@ ROSDEP_KEYS = {
     "yaml": "python3-yaml",
 }
 # No rosdep key exists; requirements/ has them.
-FROM_PIP_ONLY = {"mcap", "warp", "onnx", "sdl2", "tensorboard", "viser"}
+FROM_PIP_ONLY = {"mcap", "warp", "onnx", "rsl_rl", "sdl2", "tensorboard", "tensordict", "viser"}
 NOT_ON_THE_ROBOT = {("anymal_bridge", "diffsim_trainer")}
 # Run by the Python of a ROS 1 installation, which this package does not bring; link.py checks it.
 ROS1_PROGRAM = {"convert.py", "graph.py", "messages.py", "side.py"}
