@@ -30,7 +30,7 @@ ROSDEP_KEYS = {
 }
 # No rosdep key exists; requirements/ has them.
 FROM_PIP_ONLY = {"mcap", "warp", "onnx", "rsl_rl", "sdl2", "tensorboard", "tensordict", "viser"}
-NOT_ON_THE_ROBOT = {("anymal_bridge", "diffsim_trainer")}
+NOT_ON_THE_ROBOT = {("anymal_bridge", "diffsim_trainer"), ("anymal_bridge", "mujoco")}
 # Run by the Python of a ROS 1 installation, which this package does not bring; link.py checks it.
 ROS1_PROGRAM = {"convert.py", "graph.py", "messages.py", "side.py"}
 

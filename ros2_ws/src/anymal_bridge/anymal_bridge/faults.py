@@ -16,6 +16,7 @@ class Faults:
     """Which faults are on. The default is none."""
 
     command_delay: float = 0.0  # s, on top of the drives' own delay
+    command_jitter: float = 0.0  # s, greatest further delay, uniform
     command_loss: float = 0.0  # share of command messages that are lost, 0..1
     state_loss: float = 0.0  # share of state and readings messages that are lost, 0..1
     nan_joint: int | None = None  # index of a joint whose position and velocity read NaN
@@ -37,7 +38,12 @@ class CommandLink:
         if faults.command_loss > 0.0 and self._random.random() < faults.command_loss:
             return
         delay = self._drive_delay + faults.command_delay
-        self._waiting.append((now_ns + round(delay * 1e9), command))
+        if faults.command_jitter > 0.0:
+            delay += faults.command_jitter * self._random.random()
+        due_ns = now_ns + round(delay * 1e9)
+        if self._waiting:
+            due_ns = max(due_ns, self._waiting[-1][0])  # commands do not overtake each other
+        self._waiting.append((due_ns, command))
 
     def receive(self, now_ns: int) -> JointCommand | None:
         """The newest command that is due at ``now_ns``, None when there is none."""

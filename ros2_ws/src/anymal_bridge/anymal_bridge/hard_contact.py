@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import warp as wp
 
-from diffsim_trainer.physics import ContactModel, Simulator, load_robot
+from diffsim_trainer.physics import Robot, load_robot
 
 from .estimator_noise import EstimatorNoise, NoiseLevels
 from .faults import CommandLink, Faults, StateLink, corrupt
@@ -52,6 +51,11 @@ SETTLED_SPEED = 0.005  # m/s and rad/s
 VELOCITIES = np.r_[LINEAR_VELOCITY, ANGULAR_VELOCITY, JOINT_VELOCITY]
 
 
+class Engine(enum.Enum):
+    WARP = "warp"
+    MUJOCO = "mujoco"
+
+
 class StartPose(enum.Enum):
     LYING = "lying"
     STANDING = "standing"
@@ -63,6 +67,8 @@ class World:
 
     friction: float = 0.8  # Coulomb coefficient of feet and ground
     payload: float = 0.0  # kg, added to the base
+    com_x: float = 0.0  # m, shift of the base's centre of mass, forward
+    com_y: float = 0.0  # m, to the left
     kp_scale: float = 1.0  # gain error: what the drives make of P
     kd_scale: float = 1.0  # gain error: what the drives make of D
     motor_strength: float = 1.0  # scales torque and torque limit
@@ -74,6 +80,7 @@ class HardContactSim:
 
     Attributes:
         time_ns: simulated time since construction.
+        seed, noise: of the next reset.
         obeyed: JointCommand that the drives obey now.
         sample: RobotSample, the truth after the last step.
         world, faults: may be exchanged between steps.
@@ -88,6 +95,7 @@ class HardContactSim:
         damping: float,
         command_timeout: float,
         seed: int,
+        engine: Engine,
     ) -> None:
         """
         Args:
@@ -96,33 +104,13 @@ class HardContactSim:
         """
         robot = load_robot(robot_path)
         self.world, self.faults = world, Faults()
-        self._robot, self._noise_levels, self._seed = robot, noise, seed
+        self._robot, self.noise, self.seed = robot, noise, seed
         self._timeout_ns = round(command_timeout * 1e9)
         self._damping = damping_command(0, damping)
-        self._simulator = Simulator(
-            robot,
-            1,
-            device="cpu",
-            dtype="float32",
-            dt=STEP_S,
-            contact=ContactModel.HARD,
-            body_contacts=True,
-        )
         self._feet = FootKinematics(
             robot.joint_offset, robot.joint_axis, robot.foot_offset, robot.foot_radius
         )
-
-        def on_cpu(shape: tuple[int, ...], dtype=wp.float32) -> tuple[wp.array, np.ndarray]:
-            storage = wp.zeros(shape, dtype=dtype, device="cpu")
-            return storage, storage.numpy()  # on the CPU the second is a view of the first
-
-        self._state_in, self._state_in_view = on_cpu((1, 37))
-        self._state_out, self._state_out_view = on_cpu((1, 37))
-        self._target, self._target_view = on_cpu((1, 12))
-        self._sensors, self._sensors_view = on_cpu((1, 4, 10))
-        self._no_delay, _ = on_cpu((1,), wp.int32)
-        self._params, self._params_view = on_cpu(self._simulator.default_params().shape)
-        self._params_view[:] = self._simulator.default_params()
+        self._engine = _make_engine(engine, robot)
 
         self.time_ns = 0
         self.sample = RobotSample()
@@ -135,14 +123,14 @@ class HardContactSim:
 
         Noise and losses start anew.
         """
-        self._command_link = CommandLink(self._robot.actuator.delay, self._seed)
-        self._state_link = StateLink(self._seed)
-        self._noise = EstimatorNoise(self._noise_levels, self._seed)
+        self._command_link = CommandLink(self._robot.actuator.delay, self.seed)
+        self._state_link = StateLink(self.seed)
+        self._noise = EstimatorNoise(self.noise, self.seed)
         self._received_ns: int | None = None
         self._obey(self._damping)
         self.sample.robot_state = RobotState.OK
-        self._state_in_view[0] = self._state_out_view[0] = self._start_state
-        self._sensors_view[:] = 0.0
+        self._engine.state_in[0] = self._engine.state_out[0] = self._start_state
+        self._engine.sensors[:] = 0.0
         self._read_sample()
 
     def command(self, command: JointCommand) -> None:
@@ -157,7 +145,7 @@ class HardContactSim:
 
     def push(self, velocity: np.ndarray) -> None:
         """Change the velocity of the base at once by ``velocity`` [3] m/s, world frame."""
-        state = self._state_out_view[0]
+        state = self._engine.state_out[0]
         state[LINEAR_VELOCITY] += rotation_matrix(state[ORIENTATION]).T @ velocity
         self._read_sample()
 
@@ -184,19 +172,10 @@ class HardContactSim:
 
     def _move(self) -> None:
         """One step of physics under ``obeyed``."""
-        self._state_in_view[:] = self._state_out_view
+        self._engine.state_in[:] = self._engine.state_out
         self._set_params()
         self._set_target()
-        self._simulator.step(
-            self._state_in,
-            self._target,
-            self._target,
-            self._params,
-            self._no_delay,
-            0,
-            self._state_out,
-            self._sensors,
-        )
+        self._engine.step()
 
     def _receive_command(self) -> None:
         command = self._command_link.receive(self.time_ns)
@@ -214,9 +193,10 @@ class HardContactSim:
         self._kp, self._kd = self._gains(command)
 
     def _set_params(self) -> None:
-        world, robot, params = self.world, self._robot, self._params_view[0]
+        world, robot, params = self.world, self._robot, self._engine.params[0]
         params[0] = world.friction
         params[1] = world.payload
+        params[2:4] = world.com_x, world.com_y
         params[5] = self._kp / robot.kp * world.kp_scale
         params[6] = self._kd / robot.kd * world.kd_scale
         params[7] = world.motor_strength
@@ -240,25 +220,25 @@ class HardContactSim:
     def _set_target(self) -> None:
         if self._kp == 0.0:
             return  # no spring: the set point has no effect
-        command, state = self.obeyed, self._state_in_view[0]
+        command, state = self.obeyed, self._engine.state_in[0]
         velocity = state[JOINT_VELOCITY]
         position = state[JOINT_POSITION] + (0.5 * STEP_S) * velocity
         measured = position + self._encoder_bias()
         torque = command.kp * (command.position - measured) + command.kd * command.velocity
         torque += command.torque + (self._kd - command.kd) * velocity
-        self._target_view[0] = position + torque / self._kp
+        self._engine.target[0] = position + torque / self._kp
 
     def _refuse_not_finite(self) -> None:
         """A simulation that has diverged stays where it was, in error, until it is reset."""
-        if not np.isfinite(self._state_out_view).all():
-            self._state_out_view[:] = self._state_in_view
-            self._sensors_view[:] = 0.0
+        if not np.isfinite(self._engine.state_out).all():
+            self._engine.state_out[:] = self._engine.state_in
+            self._engine.sensors[:] = 0.0
             self.sample.robot_state = RobotState.ERROR_UNKNOWN
 
     def _read_sample(self) -> None:
-        sample, sensors = self.sample, self._sensors_view[0]
-        velocity_before = self._state_in_view[0, JOINT_VELOCITY]
-        sample.state[:] = self._state_out_view[0]
+        sample, sensors = self.sample, self._engine.sensors[0]
+        velocity_before = self._engine.state_in[0, JOINT_VELOCITY]
+        sample.state[:] = self._engine.state_out[0]
         sample.joint_acceleration[:] = (sample.state[JOINT_VELOCITY] - velocity_before) / STEP_S
         sample.joint_torque[:] = sensors[:, 0:3].reshape(12)
         sample.foot_force[:] = sensors[:, 7:10]
@@ -273,7 +253,7 @@ class HardContactSim:
 
     def _find_start_state(self, start_pose: StartPose) -> np.ndarray:
         """State [37] at rest in the start pose."""
-        robot, state = self._robot, self._state_out_view[0]
+        robot, state = self._robot, self._engine.state_out[0]
         state[:] = 0.0
         state[2] = robot.stand_height
         state[ORIENTATION] = (0.0, 0.0, 0.0, 1.0)
@@ -306,3 +286,14 @@ class HardContactSim:
         zero, one = np.zeros(NUM_JOINTS), np.ones(NUM_JOINTS)
         kp, kd = self._robot.kp * one, self._robot.kd * one
         return JointCommand(0, Mode.PID_GAINS, position, zero, zero, kp, kd)
+
+
+def _make_engine(engine: Engine, robot: Robot):
+    """The engine of that name; MuJoCo is not needed for the other one."""
+    if engine is Engine.MUJOCO:
+        from .mujoco_engine import MujocoEngine
+
+        return MujocoEngine(robot, STEP_S)
+    from .warp_engine import WarpEngine
+
+    return WarpEngine(robot, STEP_S)

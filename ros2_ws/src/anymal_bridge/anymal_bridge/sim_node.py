@@ -6,6 +6,7 @@ the controller at each control boundary and else runs as fast as it can (see ``l
 
 from __future__ import annotations
 
+import enum
 import gc
 import sys
 import threading
@@ -20,7 +21,7 @@ from std_srvs.srv import Trigger
 from .conversions import set_stamp
 from .diagnostics import ERROR, WARN, Status, to_message
 from .fan_out import FanOut
-from .hard_contact import STEP_NS, STEP_S, HardContactSim, StartPose
+from .hard_contact import STEP_NS, STEP_S, Engine, HardContactSim, StartPose
 from .interface import (
     COMMAND_TIMEOUT_S,
     COMMANDS,
@@ -36,7 +37,6 @@ from .lockstep import LockstepGate, LockstepState
 from .pacing import DeadlineGrid, Durations, SpeedLimit
 from .parameters import (
     declare_flag,
-    declare_integer,
     declare_number,
     declare_text,
     declare_topics,
@@ -46,7 +46,7 @@ from .robot_file import load_robot_file
 from .robot_side import RobotSide, Ros2RobotSide
 from .ros1.link import MASTER_URI
 from .ros1.robot_side import Ros1RobotSide
-from .sim_settings import SimSettings, declare_noise
+from .sim_settings import SimSettings
 from .transport import RobotTopics
 
 CATCH_UP_STEPS = 4  # a late loop makes up for 10 ms, what is later lowers the real-time factor
@@ -74,6 +74,7 @@ class SimNode(Node):
         control_period = declare_number(
             self, "control_period", 0.02, STEP_S, 1.0, "[s] of the controller, for lockstep"
         )
+        engine = declare_text(self, "engine", "warp", "warp or mujoco")
         speed = declare_number(
             self,
             "max_real_time_factor",
@@ -82,21 +83,20 @@ class SimNode(Node):
             100.0,
             "[1] speed limit of simulated time in lockstep; 0: none",
         )
-        seed = declare_integer(self, "seed", 0, 0, 2**31 - 1, "of noise and losses")
         publish_tf = declare_flag(self, "publish_tf", False, "broadcast odom -> base on /tf")
-        noise = declare_noise(self)
 
         self._robot = robot = load_robot_file(robot_path)
         self._events: deque[JointCommand | np.ndarray | None] = deque()
         self._settings = SimSettings(self, robot.joint_names, self._events.append)
         self._sim = HardContactSim(
             robot_path,
-            _start_pose(start_pose),
+            _choice("start_pose", StartPose, start_pose),
             self._settings.world,
-            noise,
+            self._settings.noise,
             damping,
             timeout,
-            seed,
+            self._settings.seed,
+            _choice("engine", Engine, engine),
         )
         self._fan_out = FanOut(self, names, robot.joint_names, publish_tf)
         self._diagnostics = advertise(self, DIAGNOSTICS, names[DIAGNOSTICS.key])
@@ -288,6 +288,7 @@ class SimNode(Node):
             if isinstance(event, JointCommand):
                 self._sim.command(event)
             elif event is None:
+                self._sim.noise, self._sim.seed = self._settings.noise, self._settings.seed
                 self._sim.reset()
                 reset = True
             else:
@@ -320,11 +321,11 @@ def _sleep_until(deadline: float) -> None:
         time.sleep(remaining)
 
 
-def _start_pose(value: str) -> StartPose:
-    allowed = [pose.value for pose in StartPose]
+def _choice(parameter: str, kind: type[enum.Enum], value: str) -> enum.Enum:
+    allowed = [member.value for member in kind]
     if value not in allowed:
-        raise ValueError(f"parameter start_pose is {value!r}, allowed: {' or '.join(allowed)}")
-    return StartPose(value)
+        raise ValueError(f"parameter {parameter} is {value!r}, allowed: {' or '.join(allowed)}")
+    return kind(value)
 
 
 def _whole_steps(period: float) -> int:

@@ -18,6 +18,8 @@ from .robot_sample import RobotState
 _WORLD = {  # field of World: lower, upper, text
     "friction": (0.0, 2.0, "[1] Coulomb coefficient of feet and ground"),
     "payload": (-10.0, 20.0, "[kg] added to the base"),
+    "com_x": (-0.3, 0.3, "[m] shift of the base's centre of mass, forward"),
+    "com_y": (-0.3, 0.3, "[m] shift of the base's centre of mass, to the left"),
     "kp_scale": (0.0, 2.0, "[1] gain error: what the drives make of P"),
     "kd_scale": (0.0, 2.0, "[1] gain error: what the drives make of D"),
     "motor_strength": (0.0, 2.0, "[1] scales torque and torque limit"),
@@ -25,34 +27,30 @@ _WORLD = {  # field of World: lower, upper, text
 }
 _FAULTS = {  # number field of Faults: lower, upper, text
     "command_delay": (0.0, 1.0, "[s] of commands, on top of the drives' own delay"),
+    "command_jitter": (0.0, 0.1, "[s] greatest further delay of a command, uniform"),
     "command_loss": (0.0, 1.0, "[1] share of command messages that are lost"),
     "state_loss": (0.0, 1.0, "[1] share of state and readings messages that are lost"),
 }
-_NOISE = {  # field of NoiseLevels: upper, text
+_NOISE = {  # field of NoiseLevels: greatest magnitude, text
     "orientation": (1.0, "[rad] standard deviation about each axis of the base"),
     "linear_velocity": (5.0, "[m/s] standard deviation"),
     "angular_velocity": (5.0, "[rad/s] standard deviation"),
     "joint_position": (1.0, "[rad] standard deviation"),
     "joint_velocity": (10.0, "[rad/s] standard deviation"),
+    "pitch_bias": (0.3, "[rad] of the orientation, about y of the base"),
+    "velocity_bias": (1.0, "[m/s] of the velocity, forward"),
 }
 _PUSH = "push_velocity"
 _MAX_PUSH = 3.0  # m/s
 
 
-def declare_noise(node: Node) -> NoiseLevels:
-    """Parameters ``noise.*``: fixed at the start, off by default."""
-    levels = {
-        field: declare_number(node, f"noise.{field}", 0.0, 0.0, upper, text)
-        for field, (upper, text) in _NOISE.items()
-    }
-    return NoiseLevels(**levels)
-
-
 class SimSettings:
-    """Parameters ``world.*``, ``fault.*`` and ``push_velocity``; ``world`` and ``faults`` follow.
+    """Parameters ``world.*``, ``fault.*``, ``noise.*``, ``seed`` and ``push_velocity``; the
+    attributes ``world``, ``faults``, ``noise`` and ``seed`` follow.
 
-    One that is set while the node runs takes effect at the next step; one that is not allowed is
-    refused with the reason in the result. Each setting of ``push_velocity`` pushes once.
+    One that is set while the node runs takes effect at the next step, noise and seed at the next
+    reset; one that is not allowed is refused with the reason in the result. Each setting of
+    ``push_velocity`` pushes once.
     """
 
     def __init__(
@@ -65,6 +63,18 @@ class SimSettings:
             declare_number(node, f"world.{field}", default, lower, upper, text, read_only=False)
         for field, (lower, upper, text) in _FAULTS.items():
             declare_number(node, f"fault.{field}", 0.0, lower, upper, text, read_only=False)
+        for field, (upper, text) in _NOISE.items():
+            lower = -upper if field.endswith("_bias") else 0.0
+            declare_number(node, f"noise.{field}", 0.0, lower, upper, text, read_only=False)
+        declare_integer(
+            node,
+            "seed",
+            0,
+            0,
+            2**31 - 1,
+            "of noise and losses, from the next reset",
+            read_only=False,
+        )
         declare_text(node, "fault.nan_joint", "", "joint that reads NaN, or empty", read_only=False)
         declare_flag(
             node, "fault.quaternion_wxyz", False, "send the orientation as w x y z", read_only=False
@@ -75,23 +85,24 @@ class SimSettings:
         text = f"[m/s] x, y, z of odom: a push, once per setting; norm <= {_MAX_PUSH}"
         node.declare_parameter(_PUSH, [0.0, 0.0, 0.0], ParameterDescriptor(description=text))
         self._check_joint(node.get_parameter("fault.nan_joint").value)
-        self.world, self.faults = self._read()
+        self._read()
         node.add_on_set_parameters_callback(self._check)
         node.add_post_set_parameters_callback(self._take_over)
 
-    def _read(self) -> tuple[World, Faults]:
+    def _read(self) -> None:
         def value(name: str):
             return self._node.get_parameter(name).value
 
-        world = World(**{field: value(f"world.{field}") for field in _WORLD})
+        self.world = World(**{field: value(f"world.{field}") for field in _WORLD})
         joint = value("fault.nan_joint")
-        faults = Faults(
+        self.faults = Faults(
             **{field: value(f"fault.{field}") for field in _FAULTS},
             nan_joint=self._joint_names.index(joint) if joint else None,
             quaternion_wxyz=value("fault.quaternion_wxyz"),
             robot_state=RobotState(value("fault.robot_state")),
         )
-        return world, faults
+        self.noise = NoiseLevels(**{field: value(f"noise.{field}") for field in _NOISE})
+        self.seed = value("seed")
 
     def _check_joint(self, joint: str) -> None:
         if joint and joint not in self._joint_names:
@@ -118,7 +129,7 @@ class SimSettings:
         return SetParametersResult(successful=True)
 
     def _take_over(self, parameters: list[Parameter]) -> None:
-        self.world, self.faults = self._read()
+        self._read()
         for parameter in parameters:
             if parameter.name == _PUSH:
                 self._push(np.asarray(parameter.value, dtype=np.float64))

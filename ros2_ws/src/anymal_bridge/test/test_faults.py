@@ -32,6 +32,25 @@ def test_command_arrives_exactly_after_drive_delay_and_fault(delay, steps_late):
     assert all(received - sent == steps_late for sent, received in result)
 
 
+def test_jitter_delays_within_its_bound_and_keeps_the_order():
+    faults = Faults(command_delay=0.01, command_jitter=0.02)
+    result = arrivals(faults, drive_delay=0.0, send_every=8, steps=4000)
+    late = np.array([received - sent for sent, received in result])
+    assert late.min() >= 4 and late.max() <= 12  # steps: 10 ms to 30 ms
+    assert late.std() > 1.0
+    assert np.all(np.diff([sent for sent, _ in result]) > 0)
+
+
+def test_biases_shift_pitch_and_forward_velocity_alone():
+    sample, clean = RobotSample(), RobotSample()
+    sample.state[3:7] = clean.state[3:7] = (0.0, 0.0, 0.0, 1.0)
+    EstimatorNoise(NoiseLevels(pitch_bias=0.02, velocity_bias=0.1), seed=0).add(sample)
+    np.testing.assert_allclose(sample.state[3:7], (0.0, np.sin(0.01), 0.0, np.cos(0.01)), atol=1e-6)
+    assert sample.state[7] - clean.state[7] == pytest.approx(0.1, abs=1e-6)
+    others = np.r_[0:3, 8:37]
+    np.testing.assert_array_equal(sample.state[others], clean.state[others])
+
+
 def test_share_of_commands_is_lost():
     # 2000 commands at 30 %: 600 +- 3 sigma, sigma = sqrt(2000 * 0.3 * 0.7) = 20.5
     result = arrivals(Faults(command_loss=0.3), drive_delay=0.0, send_every=1, steps=2000)

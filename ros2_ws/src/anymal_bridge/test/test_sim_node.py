@@ -230,7 +230,7 @@ BAD_SETTINGS = [
     ({"push_velocity": [9.0, 0.0, 0.0]}, "push_velocity"),
     ({"push_velocity": [1.0]}, "push_velocity"),
     ({"fault__command_loss": 1.5}, "range"),
-    ({"seed": 4}, "read-only"),
+    ({"engine": "mujoco"}, "read-only"),
 ]
 
 
