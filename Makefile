@@ -1,8 +1,8 @@
-# make demo | play | walk | test | train | lint | setup | clean.  Each does all its own set-up, in .venv.
+# make demo | play | walk | verify | test | train | lint | setup | clean.  Each does all its own set-up, in .venv.
 SHELL := /bin/bash
 .SHELLFLAGS := -eo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo play docs screenshots walk train test lint clean messages robot train-setup
+.PHONY: help setup demo play docs screenshots walk verify certify search verify-negative train test lint clean messages robot train-setup
 
 VENV := .venv
 ROBOT := anymal_d
@@ -23,6 +23,10 @@ help:
 	@echo 'make demo    drive the shipped policy through the real controller node and the simulated robot; verdict in report/'
 	@echo 'make play    the same robot in the browser, driven by hand, until Ctrl-C'
 	@echo 'make walk    train a policy from random weights, export it, drive it as in make demo and open the report'
+	@echo 'make verify  every scenario that a bundle must pass before hardware, on two engines; verdict in report/verify/'
+	@echo 'make certify sign a certificate for what make verify has passed; needed for the real robot'
+	@echo 'make search  how far the robot may differ before the policy fails; plot in report/search/'
+	@echo 'make verify-negative  that spoilt bundles and a spoilt controller fail'
 	@echo 'make test    lint, then all tests'
 	@echo 'make train   train a policy into runs/$(ROBOT) (ROBOT=..., PROCESSES=1 ARGS="--device cuda:0 --resume")'
 	@echo 'make setup   only the environment: then ". scripts/env.sh" enters it'
@@ -55,6 +59,18 @@ walk: train-setup
 	$(ENTER) python -m diffsim_trainer.export --checkpoint $(WALK)/checkpoint.pt --out $(WALK)/bundle
 	$(ENTER) python -m policy_controller.verification.demo --bundle $(WALK)/bundle --out report $(ARGS)
 	$(ENTER) python -m webbrowser -t "file://$(CURDIR)/report/index.html"
+
+verify: setup
+	$(ENTER) python -m policy_controller.verification.verify --bundle $(BUNDLE) --out report/verify $(ARGS)
+
+certify: setup
+	$(ENTER) python -m policy_controller.verification.certify --bundle $(BUNDLE) --report report/verify $(ARGS)
+
+search: setup
+	$(ENTER) python -m policy_controller.verification.search --bundle $(BUNDLE) --out report/search $(ARGS)
+
+verify-negative: train-setup $(STAMP)/test
+	$(ENTER) python -m pytest -v -k negative $(SRC)/policy_controller/test/verification/test_verify.py $(ARGS)
 
 train: train-setup
 	$(ENTER) $(TRAIN) --out runs/$(ROBOT) $(ARGS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,6 +94,8 @@ class Metrics:
     recorded_share: float  # share of the run without gaps of two control periods or more
     duration: float  # s, from the first request to the last sample of the last segment
     distance: float  # m, length of the base path
+    target_rate: float  # rad/s, RMS of the change of joint targets, tracking segments
+    recovery: float  # s, longest after a push until the velocity error stays small; NaN: no push
 
 
 def measure(
@@ -131,6 +133,8 @@ def measure(
         recorded_share=_recorded_share(state.stamp[run], recording.control_period),
         duration=float(state.stamp[run][-1] - recording.origin) * NANO,
         distance=_path_length(state.base_position[run], state.stamp[run]),
+        target_rate=_target_rate(recording, completed, segments),
+        recovery=_recovery(recording, completed, segments, scenario.limits.recovery_error),
     )
 
 
@@ -270,6 +274,46 @@ def _recorded_share(stamp: np.ndarray, control_period: float) -> float:
     if step.size == 0 or step.sum() <= 0:
         return 0.0
     return float(1.0 - step[step * NANO > 2.0 * control_period].sum() / step.sum())
+
+
+def _target_rate(
+    recording: Recording, marks: Sequence[Mark], segments: Mapping[str, Segment]
+) -> float:
+    command, rates = recording.command, []
+    for mark in marks:
+        if segments[mark.name].measure is Measure.TRACKING:
+            part = window(command.stamp, mark.steady, mark.end)
+            rates.append(np.diff(command.position[part], axis=0) / recording.control_period)
+    return float(np.sqrt((np.concatenate(rates) ** 2).mean())) if rates else float("nan")
+
+
+def _recovery(
+    recording: Recording,
+    marks: Sequence[Mark],
+    segments: Mapping[str, Segment],
+    error: float,
+) -> float:
+    """Longest time [s] after a push until the planar velocity, averaged over half a second, stays
+    within `error` [m/s] of the command."""
+    state, times = recording.state, []
+    for mark in marks:
+        if "push_velocity" not in segments[mark.name].robot:
+            continue
+        part = window(state.stamp, mark.start, mark.end)
+        velocity, stamp = state.base_linear_velocity[part, :2], state.stamp[part]
+        if len(stamp) < 2:
+            return float("inf")
+        width = max(1, round(0.5 / (float(np.median(np.diff(stamp))) * NANO)))
+        kernel = np.ones(min(width, len(stamp))) / min(width, len(stamp))
+        wanted = segments[mark.name].command[:2]
+        mean = [np.convolve(velocity[:, k] - wanted[k], kernel, "valid") for k in (0, 1)]
+        beyond = np.flatnonzero(np.hypot(*mean) > error)
+        times.append(
+            0.0
+            if beyond.size == 0
+            else (beyond[-1] + 1) / len(mean[0]) * ((stamp[-1] - stamp[0]) * NANO)
+        )
+    return max(times) if times else float("nan")
 
 
 def _path_length(position: np.ndarray, stamp: np.ndarray) -> float:

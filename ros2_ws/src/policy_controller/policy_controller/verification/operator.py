@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from footlight_msgs.srv import SetMotionState
 from geometry_msgs.msg import TwistStamped
 from lifecycle_msgs.msg import State, Transition
 from lifecycle_msgs.srv import ChangeState, GetState
+from rcl_interfaces.srv import SetParameters
 from rclpy.client import Client
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.task import Future
+from std_srvs.srv import Trigger
 
 from policy_controller.verification.recorder import Topics
 from policy_controller.verification.scenario import MOTION_STATES
@@ -42,6 +46,16 @@ class Operator:
         self._change_state = node.create_client(ChangeState, f"{name}/change_state")
         self._get_state = node.create_client(GetState, f"{name}/get_state")
         self._set_motion_state = node.create_client(SetMotionState, f"{name}/set_motion_state")
+        self._triggers = {
+            service: node.create_client(Trigger, service)
+            for service in (
+                f"{name}/emergency_stop",
+                f"{name}/clear_fault",
+                f"{topics.robot}/reset",
+            )
+        }
+        self._topics = topics
+        self._set_robot = node.create_client(SetParameters, f"{topics.robot}/set_parameters")
         self._commands = node.create_publisher(
             TwistStamped,
             f"{name}/cmd_vel",
@@ -69,6 +83,32 @@ class Operator:
             raise OperatorError(
                 f"the controller refused motion state {name.upper()}: {response.message}"
             )
+
+    def set_robot(self, parameters: Mapping[str, Any], timeout: float) -> None:
+        """Set parameters of the simulated robot. Raises OperatorError with what it refuses."""
+        request = SetParameters.Request(
+            parameters=[
+                Parameter(name, value=v).to_parameter_msg() for name, v in parameters.items()
+            ]
+        )
+        results = self._call(self._set_robot, request, timeout).results
+        refused = [result.reason for result in results if not result.successful]
+        if refused:
+            raise OperatorError(f"the simulated robot refused: {'; '.join(refused)}")
+
+    def start_over(self, parameters: Mapping[str, Any], timeout: float) -> None:
+        """Put the simulated robot into its start pose and the controller into PASSIVE, whatever
+        happened before. `parameters` are set in between."""
+        name, robot = self._topics.controller, self._topics.robot
+        self._trigger(f"{name}/emergency_stop", timeout)
+        self.set_robot(parameters, timeout)
+        self._trigger(f"{robot}/reset", timeout)
+        self._trigger(f"{name}/clear_fault", timeout)
+
+    def _trigger(self, service: str, timeout: float) -> None:
+        response = self._call(self._triggers[service], Trigger.Request(), timeout)
+        if not response.success:
+            raise OperatorError(f"{service} refused: {response.message}")
 
     def command(self, velocity: tuple[float, float, float]) -> None:
         """Send one velocity command: x, y [m/s], yaw rate [rad/s], base frame. The zero stamp means

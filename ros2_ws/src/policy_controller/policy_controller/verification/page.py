@@ -64,7 +64,7 @@ def render(
         _alert(run, verdict, failure),
         _cards(verdict),
         _limits_table(verdict),
-        *(_figure(plot, path) for plot, path in figures),
+        *(embed_figure(plot, path) for plot, path in figures),
         _segment_table(run),
         _foot_table(run),
         _joint_table(run),
@@ -169,7 +169,8 @@ def _margin(check: Check) -> str:
     return f"{100.0 * check.margin:+.0f} %"
 
 
-def _figure(plot: Plot, path: Path) -> str:
+def embed_figure(plot: Plot, path: Path) -> str:
+    """A figure with its title and caption, the image inside."""
     data = base64.b64encode(path.read_bytes()).decode("ascii")
     title = escape(plot.title)
     return (
@@ -201,7 +202,7 @@ def _segment_table(run: Run) -> str:
         "RMS error|m/s; RMS error|rad/s; Drift|mm; Joint speed|RMS, rad/s; Tilt|max, °; "
         "Height|mean, m"
     )
-    return "<h2>Segments<small>over the steady part</small></h2>" + _table(head, rows)
+    return "<h2>Segments<small>over the steady part</small></h2>" + table(head, rows)
 
 
 def _foot_table(run: Run) -> str:
@@ -225,7 +226,7 @@ def _foot_table(run: Run) -> str:
     )
     return (
         "<h2>Feet<small>steady parts of the tracking segments; penetration over the whole run"
-        f"</small></h2>{_table(head, rows)}"
+        f"</small></h2>{table(head, rows)}"
         '<p class="soft">Slip is the speed of the material contact point, from base twist and '
         "joint speeds. Reported feet and robot file agree within "
         f"{_number(1e3 * run.metrics.foot_model_error, 1)} mm.</p>"
@@ -252,7 +253,7 @@ def _joint_table(run: Run) -> str:
     )
     return (
         f"<h2>Joints<small>whole run; limits of the bundle: {run.limits.velocity:g} rad/s, "
-        f"{run.limits.torque:g} N m</small></h2>{_table(head, rows)}"
+        f"{run.limits.torque:g} N m</small></h2>{table(head, rows)}"
     )
 
 
@@ -274,7 +275,7 @@ def _timing_table(run: Run, provenance: Provenance) -> str:
     ]
     return (
         f"<h2>Timing<small>{note}</small></h2>"
-        + _table("Duration; Samples; p50|ms; p99|ms; Max|ms", rows)
+        + table("Duration; Samples; p50|ms; p99|ms; Max|ms", rows)
         + f'<p class="soft">{100 * timing.period_share:.2f} % of the periods within '
         f"±{1e3 * timing.period_tolerance:g} ms; {timing.overruns} ticks ended after their "
         f"deadline; {100 * run.metrics.recorded_share:.1f} % of the states recorded.</p>"
@@ -307,7 +308,7 @@ def _reproduce(provenance: Provenance) -> str:
     )
 
 
-def _table(head: str, rows: Iterable[Sequence[Any]]) -> str:
+def table(head: str, rows: Iterable[Sequence[Any]]) -> str:
     """A table from heads "a; b|unit"; the first column left, the others right."""
     titles, body = [], []
     for column, title in enumerate(head.split("; ")):

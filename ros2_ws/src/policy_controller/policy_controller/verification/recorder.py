@@ -42,6 +42,7 @@ class Topics:
     robot_commands: str = "/motion_control_manager/actuator_commands"  # what the robot obeys
     joint_commands: str = robot_commands  # what the controller sends; passed on if it differs
     controller: str = "/policy_controller"  # the node, above its own topics and services
+    robot: str = "/anymal_sim"  # the node of a simulated robot, above its own services
 
 
 class Recorder:
@@ -65,6 +66,11 @@ class Recorder:
                 (ControllerStatus, f"{topics.controller}/status", reliable),
             )
         ]
+
+    def clear(self) -> None:
+        """Forget all but the newest state and status."""
+        self._states, self._statuses = self._states[-1:], self._statuses[-1:]
+        self._commands = []
 
     def poll(self) -> None:
         """Take what has arrived; call it at least every second, or messages are lost."""

@@ -63,7 +63,7 @@ def as_json(
     checks = [
         asdict(check) | {"passed": check.passed, "margin": check.margin} for check in verdict.checks
     ]
-    return _plain(
+    return plain(
         {
             "schema_version": SCHEMA_VERSION,
             "passed": verdict.passed,
@@ -76,14 +76,14 @@ def as_json(
     )
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Nested data as JSON can hold it; NaN and infinity become null."""
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
+        return plain(value.tolist())
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, float) and not math.isfinite(value):

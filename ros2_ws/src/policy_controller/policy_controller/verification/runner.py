@@ -4,9 +4,9 @@ real time and in lockstep."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from rclpy.executors import SingleThreadedExecutor
@@ -23,6 +23,7 @@ from policy_controller.verification.scenario import MOTION_STATES, Scenario, Seg
 START_TIMEOUT = 180.0  # s of wall time: the first start of a simulation compiles its kernels
 SERVICE_TIMEOUT = 30.0  # s of wall time: loading a bundle replays its golden data
 QUIET_TIME = 1.0  # s of robot time without a tripped guard, before anything is asked
+SHORT_QUIET_TIME = 0.2  # s, the same between two runs
 QUIET_TIMEOUT = 10.0  # s of wall time for that
 SILENCE_TIMEOUT = 3.0  # s of wall time without a new state or status
 POLL_PERIOD = 0.005  # s of wall time
@@ -69,9 +70,9 @@ class Outcome:
 
 
 class Runner:
-    """Drives and records one run; use once.
+    """Drives and records one run, and after `start_over` the next.
 
-    `operator_node` and `recorder_node` are for this run alone, in no executor.
+    `operator_node` and `recorder_node` are for the runs alone, in no executor.
     """
 
     def __init__(
@@ -113,13 +114,29 @@ class Runner:
                 raise RunFailedError(
                     f"{publishers} nodes publish {topic}, allowed 1; end the other ones"
                 )
+        self._wait_until_quiet(QUIET_TIME)
+
+    def start_over(self, scenario: Scenario, parameters: Mapping[str, Any]) -> None:
+        """Make a simulated robot with `parameters`, and the controller, ready for another run.
+
+        Raises as `bring_up`.
+        """
+        self._segment, self._start, self._velocities = None, None, []
+        self._operator.start_over(parameters, SERVICE_TIMEOUT)
+        self._scenario = scenario
+        self._wait_until_quiet(SHORT_QUIET_TIME)
+        self._recorder.clear()
+
+    def _wait_until_quiet(self, duration: float) -> None:
+        """Wait until for `duration` [s] of robot time no guard has tripped."""
+        recorder = self._recorder
         quiet_from = recorder.stamp
 
         def is_quiet() -> bool:
             nonlocal quiet_from
             if self._tripped():
                 quiet_from = recorder.stamp
-            return (recorder.stamp - quiet_from) * NANO >= QUIET_TIME
+            return (recorder.stamp - quiet_from) * NANO >= duration
 
         try:
             self._wait(is_quiet, QUIET_TIMEOUT, "a quiet controller")
@@ -164,6 +181,8 @@ class Runner:
     def _run_segment(self, segment: Segment) -> int:
         """Run one segment; returns the stamp [ns] of its end."""
         requested = self._recorder.stamp
+        if segment.robot:
+            self._operator.set_robot(segment.robot, SERVICE_TIMEOUT)
         if segment.request is not None:
             self._operator.request_motion_state(segment.request, SERVICE_TIMEOUT)
         if segment.reach is not None:
@@ -209,7 +228,8 @@ class Runner:
         """Take what has arrived; send a velocity command if one is due."""
         self._recorder.poll()
         stamp = self._recorder.stamp
-        if stamp is not None and stamp >= self._next_command:
+        silent = self._segment is not None and self._segment.silent
+        if stamp is not None and stamp >= self._next_command and not silent:
             self._next_command = stamp + round(1.0 / self._scenario.command_rate / NANO)
             # before the first segment, and while a motion state is waited for, the command is to
             # stand still

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,8 @@ class Segment:
     duration: float  # s
     settle: float  # s
     measure: Measure
+    robot: Mapping[str, Any]  # parameters that the simulated robot is given as the segment begins
+    silent: bool  # no velocity commands are sent
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,13 @@ class Limits:
     swing_apex: float  # m, of the lowest point of the foot, lower
     duty_factor: float  # share of time in contact, upper
     penetration: float  # m, of the lowest point of the foot under ground, upper
+    stance_slip: float = math.inf  # m/s, mean speed of the contact point while in contact, upper
+    torque_ratio: float = math.inf  # peak torque over the torque limit, upper
+    speed_ratio: float = math.inf  # peak joint speed over the velocity limit, upper
+    target_rate: float = math.inf  # rad/s, RMS of the change of the joint targets, upper
+    recovery: float = math.inf  # s, after a push, until the velocity keeps within recovery_error
+
+    recovery_error: float = 0.3  # m/s
 
 
 @dataclass(frozen=True)
@@ -99,6 +108,7 @@ class Scenario:
     limits: Limits
     targets: Targets
     segments: tuple[Segment, ...]
+    expect: str  # reason code that must trip and end the run; empty: none may
 
     @property
     def duration(self) -> float:
@@ -146,6 +156,7 @@ def parse_scenario(data: Any) -> Scenario:
         limits=_numbers(top.take("limits", _any), "limits", Limits),
         targets=_numbers(top.take("targets", _any), "targets", Targets),
         segments=_segments(top.take("segments", _any)),
+        expect=top.take("expect", _text, ""),
     )
     top.finish()
     return scenario
@@ -196,6 +207,8 @@ def _segment(data: Any, place: str) -> Segment:
         duration=table.take("duration", _positive),
         settle=table.take("settle", _non_negative, 0.0),
         measure=table.take("measure", _measure, Measure.NOTHING),
+        robot=table.take("robot", _settings, {}),
+        silent=table.take("silent", _flag, False),
     )
     table.finish()
     if segment.settle >= segment.duration:
@@ -250,9 +263,26 @@ class _Table:
 def _numbers(data: Any, place: str, kind: type) -> Any:
     """Fill a dataclass whose fields are all positive numbers."""
     table = _Table(data, place)
-    values = {field.name: table.take(field.name, _positive) for field in fields(kind)}
+    values = {
+        field.name: table.take(
+            field.name, _positive, *([] if field.default is MISSING else [field.default])
+        )
+        for field in fields(kind)
+    }
     table.finish()
     return kind(**values)
+
+
+def _settings(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise ScenarioError("a table of parameters of the simulated robot")
+    return dict(value)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ScenarioError("true or false")
+    return value
 
 
 def _any(value: Any) -> Any:

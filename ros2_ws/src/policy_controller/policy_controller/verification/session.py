@@ -43,6 +43,8 @@ class Setup:
     lockstep: bool  # simulated time that waits for the controller, instead of real time
     seed: int
     real_time: bool  # the nodes run under SCHED_FIFO
+    engine: str = "warp"  # of the simulated robot: warp or mujoco
+    settings: Path | None = None  # parameter file of the controller
 
     @property
     def topics(self) -> Topics:
@@ -55,13 +57,16 @@ class Setup:
         """Command lines of the robot and of the controller."""
         shared = {"robot": self.robot_path.resolve(), "lockstep": str(self.lockstep).lower()}
         robot = shared | {"control_period": self.bundle.control_period, "seed": self.seed}
+        robot["engine"] = self.engine
         controller = shared | {
             "bundle": self.bundle_path.resolve(),
             "command_topic": self.topics.joint_commands,
         }
         return (
             NodeCommand("robot", _python_node("anymal_bridge.sim_node", robot)),
-            NodeCommand("controller", _python_node("policy_controller.node", controller)),
+            NodeCommand(
+                "controller", _python_node("policy_controller.node", controller, self.settings)
+            ),
         )
 
 
@@ -84,7 +89,7 @@ def record_run(
     wrong later is the Failure.
     """
     with (
-        _own_domain(),
+        own_domain(),
         NodeProcesses(setup.nodes(), log_directory, os.environ, setup.real_time) as processes,
     ):
         rclpy.init(
@@ -118,7 +123,7 @@ def record_run(
 
 
 @contextmanager
-def _own_domain() -> Iterator[None]:
+def own_domain() -> Iterator[None]:
     """A ROS domain of its own, invisible from other computers, for this process and its children.
 
     The number is drawn at random, because people use the first ones by hand.
@@ -135,6 +140,9 @@ def _own_domain() -> Iterator[None]:
         reserved.__exit__(None, None, None)
 
 
-def _python_node(module: str, parameters: dict[str, object]) -> tuple[str, ...]:
+def _python_node(
+    module: str, parameters: dict[str, object], file: Path | None = None
+) -> tuple[str, ...]:
     options = [part for name, value in parameters.items() for part in ("-p", f"{name}:={value}")]
-    return (sys.executable, "-m", module, "--ros-args", *options)
+    files = ("--params-file", str(file)) if file else ()
+    return (sys.executable, "-m", module, "--ros-args", *files, *options)

@@ -74,6 +74,8 @@ class Verdict:
 
 def judge(metrics: Metrics, scenario: Scenario) -> Verdict:
     """Compare a run with the limits of its scenario."""
+    if scenario.expect:
+        return Verdict((_expected(metrics, scenario.expect),))
     planned = {segment.measure for segment in scenario.segments}
     rows = _events(metrics)
     if Measure.TRACKING in planned:
@@ -82,6 +84,7 @@ def judge(metrics: Metrics, scenario: Scenario) -> Verdict:
         rows += _standstill(metrics, scenario.limits)
     if Measure.TRACKING in planned:
         rows += _gait(metrics, scenario.limits)
+    rows += _margins(metrics, scenario)
     rows += _evidence(metrics, scenario.limits)
     rows += _targets(metrics, scenario.targets, Measure.TRACKING in planned)
     return Verdict(tuple(rows))
@@ -144,6 +147,36 @@ def _gait(metrics: Metrics, limits: Limits) -> list[Check]:
         _at_least("swing_apex", "Swing apex, median", apex, limits.swing_apex, "m"),
         _at_most("duty_factor", "Duty factor", duty, limits.duty_factor, "share"),
     ]
+
+
+def _expected(metrics: Metrics, code: str) -> Check:
+    """The expected reason code is among those of the first trip."""
+    trips = metrics.guard_trips
+    first = [trip.what for trip in trips if trip.time == trips[0].time]
+    where = f"expected {code}, found {', '.join(first) or 'none'}"
+    return _at_least("reason_code", "Expected reason code", (float(code in first), where), 1, "")
+
+
+def _margins(metrics: Metrics, scenario: Scenario) -> list[Check]:
+    """The limits that a scenario need not have; those without a value in the file do not decide."""
+    limits, rows = scenario.limits, []
+    joints = metrics.joints
+    torque = _worst([(j.torque / (j.torque + j.torque_margin), j.name) for j in joints], max)
+    speed = _worst([(j.speed / (j.speed + j.speed_margin), j.name) for j in joints], max)
+    slip = _worst([(foot.stance_slip, foot.name) for foot in metrics.feet], max)
+    moves = any(segment.measure is Measure.TRACKING for segment in scenario.segments)
+    pushed = any("push_velocity" in segment.robot for segment in scenario.segments)
+    for key, title, worst, unit, applies in (
+        ("stance_slip", "Foot slip, mean", slip, "m/s", moves),
+        ("torque_ratio", "Peak torque / limit", torque, "share", True),
+        ("speed_ratio", "Peak joint speed / limit", speed, "share", True),
+        ("target_rate", "Action rate, RMS", (metrics.target_rate, ""), "rad/s", moves),
+        ("recovery", "Recovery from a push", (metrics.recovery, ""), "s", pushed),
+    ):
+        limit = getattr(limits, key)
+        if applies and math.isfinite(limit):
+            rows.append(_at_most(key, title, worst, limit, unit))
+    return rows
 
 
 def _evidence(metrics: Metrics, limits: Limits) -> list[Check]:

@@ -1,0 +1,175 @@
+"""Verify a bundle: every case of the suite through the real nodes, two engines, one report.
+
+    python -m policy_controller.verification.verify --bundle BUNDLE --out report/verify
+
+Exit status: 0 PASS, 1 FAIL, 2 could not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from policy_controller.bundle import check_robot, load_bundle
+from policy_controller.certificate import describe_subject, read_controller_settings
+from policy_controller.fields import RefusedError
+from policy_controller.robot import load_robot_description
+from policy_controller.verification.bench import CaseResult, run_cases
+from policy_controller.verification.metrics import RobotLimits
+from policy_controller.verification.operator import OperatorError
+from policy_controller.verification.processes import NodeDiedError
+from policy_controller.verification.runner import RunFailedError
+from policy_controller.verification.scenario import ScenarioError
+from policy_controller.verification.session import Setup
+from policy_controller.verification.suite import ENGINES, Suite, load_suite
+from policy_controller.verification.suite_report import write_suite_report
+from policy_controller.verification.summary import summarise
+from policy_controller.verification.verdict import quantity
+
+PASS, FAIL, COULD_NOT_RUN = 0, 1, 2
+COULD_NOT = (RefusedError, ScenarioError, RunFailedError, OperatorError, NodeDiedError, OSError)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the suite; returns the exit status."""
+    options, console = _parse(arguments), Console()
+    try:
+        return _run(options, console)
+    except COULD_NOT as error:
+        console.print(f"Could not run: {error}", markup=False, highlight=False)
+        console.print(getattr(error, "detail", ""), markup=False, highlight=False)
+        return COULD_NOT_RUN
+
+
+def _run(options: argparse.Namespace, console: Console) -> int:
+    bundle = load_bundle(options.bundle)
+    robot = options.robot or Path("config/robot") / f"{bundle.robot.name}.yaml"
+    check_robot(bundle, load_robot_description(robot))
+    suite = load_suite(options.suite, bundle.command.lower, bundle.command.upper)
+    settings = read_controller_settings(options.settings)
+
+    def subject() -> dict:
+        return asdict(describe_subject(options.bundle, robot, options.suite, *settings))
+
+    before, begin = subject(), datetime.now().astimezone()
+    setups = {
+        engine: Setup(
+            options.bundle,
+            bundle,
+            robot,
+            suite.cases[0].scenario,
+            lockstep=True,
+            seed=0,
+            real_time=False,
+            engine=engine,
+            settings=options.settings.resolve(),
+        )
+        for engine in ENGINES
+    }
+    results = _run_engines(setups, suite, options, console)
+    if subject() != before:
+        raise RunFailedError("a file was changed while it was verified; run again")
+    limits = RobotLimits(
+        np.asarray(bundle.limits.position_lower),
+        np.asarray(bundle.limits.position_upper),
+        bundle.limits.velocity,
+        bundle.limits.torque,
+    )
+    summary = summarise(results)
+    end = datetime.now().astimezone()
+    provenance = {
+        "command": shlex.join(["python", "-m", f"{__spec__.name}", *sys.argv[1:]]),
+        "complete": not options.only,
+        "begin": begin.isoformat(timespec="seconds"),
+        "duration_s": round((end - begin).total_seconds()),
+        "host": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "subject": before,
+    }
+    page = write_suite_report(options.out, summary, results, limits, provenance)
+    for row in summary.margins:
+        check = row.check
+        console.print(
+            f"{'PASS' if not row.failed else 'FAIL'}  {check.title:<28}"
+            f"{quantity(check.value, check.unit):>16}  limit "
+            f"{quantity(check.limit, check.unit):>14}  {row.case} ({row.engine}), "
+            f"{row.failed} of {row.measured} failed",
+            highlight=False,
+        )
+    console.print(f"Pattern: {summary.pattern}", highlight=False)
+    word = "PASS" if summary.passed else "FAIL"
+    console.print(
+        f"{word}: {summary.cases - summary.failed} of {summary.cases} cases in "
+        f"{provenance['duration_s']} s, report: {page}",
+        highlight=False,
+    )
+    return PASS if summary.passed else FAIL
+
+
+def _run_engines(
+    setups: dict[str, Setup], suite: Suite, options: argparse.Namespace, console: Console
+) -> list[CaseResult]:
+    """One process and one core for each engine."""
+    cases = {
+        engine: [c for c in suite.cases if c.engine == engine and options.only in c.name]
+        for engine in ENGINES
+    }
+    cores = sorted(os.sched_getaffinity(0))
+    chosen = [engine for engine in ENGINES if cases[engine]]
+    if not chosen:
+        raise ScenarioError(f"no case has {options.only!r} in its name")
+    with ProcessPoolExecutor(len(chosen), multiprocessing.get_context("spawn")) as pool:
+        futures = [
+            pool.submit(
+                _run_engine,
+                setups[engine],
+                dict(suite.nominal),
+                cases[engine],
+                options.out,
+                cores[index % len(cores)],
+            )
+            for index, engine in enumerate(chosen)
+        ]
+        for future in as_completed(futures):
+            future.result()  # the first error ends the run
+    return [result for future in futures for result in future.result()]
+
+
+def _run_engine(setup: Setup, nominal: dict, cases: list, out: Path, core: int) -> list[CaseResult]:
+    os.sched_setaffinity(0, {core})
+    return run_cases(setup, nominal, cases, out, _tell)
+
+
+def _tell(result: CaseResult) -> None:
+    word = "PASS" if result.verdict.passed else "FAIL"
+    broken = ", ".join(check.title for check in result.verdict.failures)
+    case = result.case
+    print(f"{word}  {case.engine:<7}{case.name:<26}{result.wall_time:6.1f} s  {broken}", flush=True)
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bundle", type=Path, required=True, help="directory or .zip")
+    parser.add_argument("--out", type=Path, default=Path("report/verify"))
+    parser.add_argument(
+        "--robot", type=Path, help="default config/robot/<robot of the bundle>.yaml"
+    )
+    parser.add_argument("--suite", type=Path, default=Path("config/scenarios/suite.yaml"))
+    parser.add_argument("--settings", type=Path, default=Path("config/controller.yaml"))
+    parser.add_argument("--only", default="", help="cases with this in their name; no certificate")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
