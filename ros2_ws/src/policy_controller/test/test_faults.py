@@ -28,12 +28,12 @@ rclpy = pytest.importorskip("rclpy")
 pytest.importorskip("anymal_msgs")
 
 from anymal_msgs.msg import AnymalState  # noqa: E402
-from conftest import DEFAULT_POSE, LOWER, UPPER, build_golden  # noqa: E402
 from domain_coordinator import domain_id  # noqa: E402
 from footlight_msgs.msg import ControllerStatus as S  # noqa: E402
 from lockstep_robot import PERIOD_NS, LockstepRobot, wait_for  # noqa: E402
 from rclpy.lifecycle import TransitionCallbackReturn  # noqa: E402
 from rclpy.parameter import Parameter  # noqa: E402
+from sample_policies import DEFAULT_POSE, LOWER, UPPER, build_golden  # noqa: E402
 from series_elastic_actuator_msgs.msg import SeActuatorCommands  # noqa: E402
 
 from policy_controller.bag.reader import BagReader  # noqa: E402
