@@ -268,9 +268,9 @@ def _declare_limits(node: Node, robot: RobotFile) -> GuardLimits:
         position_upper=robot.position_upper,
         velocity=robot.velocity_limit,
         torque=robot.torque_limit,
-        kp_max=declare("kp_max", 150.0, 1.0, 500.0, "[N m/rad] stiffest P that may pass"),
+        kp_max=declare("kp_max", 200.0, 1.0, 500.0, "[N m/rad] stiffest P that may pass"),
         kd_max=declare("kd_max", 20.0, 0.1, 50.0, "[N m s/rad] largest D that may pass"),
-        target_rate=declare("target_rate", 25.0, 0.1, 100.0, "[rad/s] of position targets"),
+        target_rate=declare("target_rate", 80.0, 0.1, 100.0, "[rad/s] of position targets"),
         take_over=declare(
             "take_over", 0.3, 0.01, 1.0, "[rad] target to joint when a spring is switched on"
         ),

@@ -13,6 +13,7 @@ import hashlib
 import platform
 import shlex
 import signal
+import socket
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -42,7 +43,7 @@ from policy_controller.verification.scenario import (
     check_command_range,
     load_scenario,
 )
-from policy_controller.verification.session import Setup, record_run
+from policy_controller.verification.session import Link, Setup, record_run
 from policy_controller.verification.verdict import judge
 
 PASS, FAIL, COULD_NOT_RUN = 0, 1, 2
@@ -110,9 +111,21 @@ def _prepare(options: argparse.Namespace) -> Setup:
     check_command_range(
         scenario, np.asarray(bundle.command.lower), np.asarray(bundle.command.upper)
     )
-    real_time = not options.lockstep and may_use_real_time()
+    link = Link(options.link)
+    if options.lockstep and link is Link.ROS1:
+        raise ScenarioError("--lockstep with --link ros1: ROS 1 has no lockstep; leave one out")
+    with socket.create_server(("localhost", 0)) as probe:
+        roscore_port = probe.getsockname()[1]
     return Setup(
-        options.bundle, bundle, robot_path, scenario, options.lockstep, options.seed, real_time
+        options.bundle,
+        bundle,
+        robot_path,
+        scenario,
+        options.lockstep,
+        options.seed,
+        real_time=not options.lockstep and may_use_real_time(),
+        link=link,
+        roscore_port=roscore_port,
     )
 
 
@@ -135,6 +148,7 @@ def _provenance(options: argparse.Namespace, setup: Setup, started: datetime) ->
             ]
             + (["--robot", str(options.robot)] if options.robot else [])
             + (["--lockstep"] if options.lockstep else [])
+            + (["--link", options.link] if options.link != Link.DIRECT.value else [])
         ),
         started=started.strftime("%Y-%m-%d %H:%M:%S %z"),
         robot=setup.bundle.robot.name,
@@ -175,6 +189,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--lockstep", action="store_true", help="simulated time that waits for the controller"
+    )
+    parser.add_argument(
+        "--link",
+        choices=[link.value for link in Link],
+        default=Link.DIRECT.value,
+        help="direct: no bridge; ros2, ros1: through the bridge, to a robot that speaks that",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the simulated robot")
     return parser.parse_args(arguments)

@@ -52,6 +52,7 @@ class Operator:
                 f"{name}/emergency_stop",
                 f"{name}/clear_fault",
                 f"{topics.robot}/reset",
+                f"{topics.bridge}/arm",
             )
         }
         self._topics = topics
@@ -73,6 +74,10 @@ class Operator:
             raise OperatorError(
                 f"the controller is '{state.label}' after activation, need 'active'"
             )
+
+    def arm_bridge(self, timeout: float) -> None:
+        """Let the bridge pass commands. Raises OperatorError with the bridge's own words."""
+        self._trigger(f"{self._topics.bridge}/arm", timeout)
 
     def request_motion_state(self, name: str, timeout: float) -> None:
         """Ask for a motion state by its name in MOTION_STATES. Raises OperatorError with the

@@ -43,6 +43,7 @@ class Topics:
     joint_commands: str = robot_commands  # what the controller sends; passed on if it differs
     controller: str = "/policy_controller"  # the node, above its own topics and services
     robot: str = "/anymal_sim"  # the node of a simulated robot, above its own services
+    bridge: str = "/anymal_bridge"  # the node, where there is one
 
 
 class Recorder:

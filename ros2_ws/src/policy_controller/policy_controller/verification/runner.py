@@ -146,6 +146,10 @@ class Runner:
                 f"guards trip before anything was asked: {', '.join(status.reasons)}", status.detail
             ) from error
 
+    def arm_bridge(self) -> None:
+        """Let commands pass to the robot. Raises RunFailedError or OperatorError."""
+        self._operator.arm_bridge(SERVICE_TIMEOUT)
+
     @property
     def bundle(self) -> str:
         """SHA-256 of the bundle that the controller reports."""

@@ -3,6 +3,7 @@ nodes, the runner."""
 
 from __future__ import annotations
 
+import enum
 import os
 import random
 import sys
@@ -32,6 +33,23 @@ TOO_BUSY = (
 )
 
 
+class Link(enum.Enum):
+    """How the controller reaches the simulated robot. Its own command line is the same in all."""
+
+    DIRECT = "direct"  # no bridge: the robot has the topics that the controller knows
+    ROS2 = "ros2"  # through the bridge, to a robot with ROS 2 topics of its own
+    ROS1 = "ros1"  # through the bridge, to a robot on a roscore
+
+
+_ROBOT_TOPICS = (  # key of the robot's parameter topics.<key>, name without a bridge
+    ("state", Topics.state),
+    ("readings", "/anymal_low_level_controller/actuator_readings"),
+    ("commands", Topics.robot_commands),
+    ("joint_states", "/joint_states"),
+    ("odometry", "/odom"),
+)
+
+
 @dataclass(frozen=True)
 class Setup:
     """What is run against what."""
@@ -45,6 +63,8 @@ class Setup:
     real_time: bool  # the nodes run under SCHED_FIFO
     engine: str = "warp"  # of the simulated robot: warp or mujoco
     settings: Path | None = None  # parameter file of the controller
+    link: Link = Link.DIRECT
+    roscore_port: int = 0  # for Link.ROS1
 
     @property
     def topics(self) -> Topics:
@@ -54,7 +74,7 @@ class Setup:
         return Topics()
 
     def nodes(self) -> tuple[NodeCommand, ...]:
-        """Command lines of the robot and of the controller."""
+        """Command lines of the robot, of what leads to it, and of the controller."""
         shared = {"robot": self.robot_path.resolve(), "lockstep": str(self.lockstep).lower()}
         robot = shared | {"control_period": self.bundle.control_period, "seed": self.seed}
         robot["engine"] = self.engine
@@ -63,10 +83,28 @@ class Setup:
             "command_topic": self.topics.joint_commands,
         }
         return (
-            NodeCommand("robot", _python_node("anymal_bridge.sim_node", robot)),
+            *self._robot_nodes(robot),
             NodeCommand(
                 "controller", _python_node("policy_controller.node", controller, self.settings)
             ),
+        )
+
+    def _robot_nodes(self, robot: dict[str, object]) -> tuple[NodeCommand, ...]:
+        if self.link is Link.DIRECT:
+            return (NodeCommand("robot", _python_node("anymal_bridge.sim_node", robot)),)
+        transport = {"transport": self.link.value}
+        roscore: tuple[NodeCommand, ...] = ()
+        if self.link is Link.ROS1:
+            transport["ros1_master_uri"] = f"http://localhost:{self.roscore_port}"
+            line = ("rosmaster", "--core", "-p", str(self.roscore_port))
+            roscore = (NodeCommand("roscore", line),)
+        # The robot has its topics where the bridge's robot_topics.* are by default.
+        robot = robot | transport | {f"topics.{k}": f"/robot{name}" for k, name in _ROBOT_TOPICS}
+        bridge = transport | {"robot": self.robot_path.resolve(), "dry_run": "false"}
+        return (
+            *roscore,
+            NodeCommand("robot", _python_node("anymal_bridge.sim_node", robot)),
+            NodeCommand("bridge", _python_node("anymal_bridge.bridge_node", bridge)),
         )
 
 
@@ -90,7 +128,9 @@ def record_run(
     """
     with (
         own_domain(),
-        NodeProcesses(setup.nodes(), log_directory, os.environ, setup.real_time) as processes,
+        NodeProcesses(
+            setup.nodes(), log_directory, os.environ | _ros1(log_directory), setup.real_time
+        ) as processes,
     ):
         rclpy.init(
             signal_handler_options=SignalHandlerOptions.NO
@@ -100,6 +140,8 @@ def record_run(
         try:
             watcher.on_stage("Starting the robot and the controller")
             runner.bring_up()
+            if setup.link is not Link.DIRECT:
+                runner.arm_bridge()
             if runner.bundle != setup.bundle.sha256:
                 raise RunFailedError(
                     f"the controller runs bundle {runner.bundle[:12]}, {setup.bundle_path} is "
@@ -138,6 +180,11 @@ def own_domain() -> Iterator[None]:
         os.environ.clear()
         os.environ |= before
         reserved.__exit__(None, None, None)
+
+
+def _ros1(log_directory: Path) -> dict[str, str]:
+    """Where ROS 1 writes its logs, and the name by which its nodes find each other here."""
+    return {"ROS_HOSTNAME": "localhost", "ROS_LOG_DIR": str(log_directory.resolve() / "ros1")}
 
 
 def _python_node(
