@@ -1,5 +1,5 @@
-"""Simulated robot, guard of the bridge and controller in one loop of simulated time: the pure cores,
-with neither ROS nor a clock between them."""
+"""Simulated robot, guard of the bridge and controller in one loop of simulated time: the pure
+cores, with neither ROS nor a clock between them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import yaml
+from packages import ROOT
+
 from anymal_bridge.estimator_noise import NoiseLevels
 from anymal_bridge.guard import Guard, GuardLimits, Output
 from anymal_bridge.hard_contact import STEP_S, Engine, HardContactSim, StartPose, World
 from anymal_bridge.joint_command import JointCommand, Mode
 from anymal_bridge.robot_file import load_robot_file
 from anymal_bridge.robot_sample import JOINT_POSITION, FootContact, RobotSample
-from packages import ROOT
 from policy_controller.controller import PolicyController, TickResult
 from policy_controller.limits import SafetyLimits
 from policy_controller.motion import MotionSettings, MotionState

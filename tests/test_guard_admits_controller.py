@@ -9,13 +9,14 @@ import pytest
 pytest.importorskip("warp")
 pytest.importorskip("onnxruntime")
 
-from anymal_bridge.guard import GuardState  # noqa: E402
 from guarded_robot import (  # noqa: E402
     BUNDLE,
     GuardedRobot,
     controller_settings,
     guard_limits,
 )
+
+from anymal_bridge.guard import GuardState  # noqa: E402
 from policy_controller.bundle import load_bundle  # noqa: E402
 from policy_controller.motion import MotionState  # noqa: E402
 

@@ -49,7 +49,6 @@ def test_every_link_has_the_same_controller_and_its_own_way_to_the_robot(lines, 
     started, direct = lines(link), lines(Link.DIRECT)
     assert list(started) == [*others, "controller"]
     assert started["controller"] == direct["controller"]
-    assert "/robot/" not in started["controller"]
 
 
 def test_bridge_does_send_and_meets_the_robot_on_its_topics_and_transport(lines):
