@@ -98,6 +98,8 @@ class GuardedRobot:
         if self._cycles % self._tick_every == 0:
             self._tick()
         if self._cycles % READ_EVERY == 0:
+            intruders = int(self.sim.faults.second_publisher)
+            self.guard.observe_publishers(commanders=1, drivers=intruders)
             self._give(self.guard.watch(self.now))
 
     def walk(self) -> None:
@@ -120,13 +122,12 @@ class GuardedRobot:
             self.step()
 
     def _receive(self, sample: RobotSample) -> None:
+        stamp_ns = self.sim.time_ns + round(self.sim.faults.stamp_offset * 1e9)
         if self._cycles % READ_EVERY == 0:
             self.guard.observe_state(
-                self.now, self.sim.time_ns, sample.state[JOINT_POSITION], sample.robot_state
+                self.now, stamp_ns, sample.state[JOINT_POSITION], sample.robot_state
             )
-        state = RobotState.from_packed(
-            sample.state.copy(), self.sim.time_ns, sample.joint_torque.copy()
-        )
+        state = RobotState.from_packed(sample.state.copy(), stamp_ns, sample.joint_torque.copy())
         contact = np.array([foot is not FootContact.OPEN for foot in sample.foot_contact])
         self._state = replace(
             state,

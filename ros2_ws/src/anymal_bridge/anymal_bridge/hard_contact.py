@@ -20,7 +20,7 @@ import numpy as np
 from diffsim_trainer.physics import Robot, load_robot
 
 from .estimator_noise import EstimatorNoise, NoiseLevels
-from .faults import CommandLink, Faults, StateLink, corrupt
+from .faults import CommandLink, Faults, StateLink, StuckJoint, corrupt
 from .joint_command import JointCommand, Mode, damping_command
 from .kinematics import FootKinematics, rotation_matrix
 from .robot_file import NUM_JOINTS
@@ -126,6 +126,7 @@ class HardContactSim:
         self._command_link = CommandLink(self._robot.actuator.delay, self.seed)
         self._state_link = StateLink(self.seed)
         self._noise = EstimatorNoise(self.noise, self.seed)
+        self._stuck_joint = StuckJoint()
         self._received_ns: int | None = None
         self._obey(self._damping)
         self.sample.robot_state = RobotState.OK
@@ -167,6 +168,7 @@ class HardContactSim:
         self._reported.copy_from(self.sample)
         self._reported.state[JOINT_POSITION] += self._encoder_bias()
         self._noise.add(self._reported)
+        self._stuck_joint.hold(self._reported, self.faults)
         corrupt(self._reported, self.faults)
         return self._reported
 
@@ -199,7 +201,7 @@ class HardContactSim:
         params[2:4] = world.com_x, world.com_y
         params[5] = self._kp / robot.kp * world.kp_scale
         params[6] = self._kd / robot.kd * world.kd_scale
-        params[7] = world.motor_strength
+        params[7] = 0.0 if self.faults.low_battery else world.motor_strength
 
     def _gains(self, command: JointCommand) -> tuple[float, float]:
         """K [N m/rad] and B [N m s/rad] of the module docstring."""

@@ -15,6 +15,7 @@ from collections import deque
 
 import numpy as np
 from rclpy.node import Node
+from rclpy.publisher import Publisher
 from rosgraph_msgs.msg import Clock
 from std_srvs.srv import Trigger
 
@@ -102,6 +103,8 @@ class SimNode(Node):
         self._diagnostics = advertise(self, DIAGNOSTICS, names[DIAGNOSTICS.key])
         self.create_service(Trigger, "~/reset", self._on_reset)
 
+        self._intruder: Publisher | None = None
+        self._command_topic = names[COMMANDS.key]
         self._cycles = 0
         self._skipped = 0
         self._refused = 0
@@ -175,7 +178,15 @@ class SimNode(Node):
         response.message = "the robot is put into its start pose at the next step"
         return response
 
+    def _show_intruder(self) -> None:
+        if self._settings.faults.second_publisher and self._intruder is None:
+            self._intruder = self.create_publisher(COMMANDS.type, self._command_topic, COMMANDS.qos)
+        elif self._intruder is not None and not self._settings.faults.second_publisher:
+            self.destroy_publisher(self._intruder)
+            self._intruder = None
+
     def _on_diagnostics(self) -> None:
+        self._show_intruder()
         now, sim_ns = time.monotonic(), self._sim.time_ns
         before, sim_before_ns = self._reported_at
         self._reported_at = (now, sim_ns)
@@ -311,6 +322,7 @@ class SimNode(Node):
         if self._cycles % FAN_OUT_CYCLES == 0:
             self._fan_out.publish(stamp_ns, sample)
         friction = self._settings.world.friction
+        stamp_ns += round(self._settings.faults.stamp_offset * 1e9)
         self._side.publish(stamp_ns, sample, self._sim.obeyed, friction)
         return True
 

@@ -29,7 +29,20 @@ _FAULTS = {  # number field of Faults: lower, upper, text
     "command_delay": (0.0, 1.0, "[s] of commands, on top of the drives' own delay"),
     "command_jitter": (0.0, 0.1, "[s] greatest further delay of a command, uniform"),
     "command_loss": (0.0, 1.0, "[1] share of command messages that are lost"),
+    "command_reorder": (0.0, 1.0, "[1] share that arrive after their successor"),
+    "command_duplicate": (0.0, 1.0, "[1] share that arrive once more after their successor"),
     "state_loss": (0.0, 1.0, "[1] share of state and readings messages that are lost"),
+    "stamp_offset": (-10.0, 10.0, "[s] added to the robot's stamps"),
+}
+_FAULT_JOINTS = {  # joint field of Faults: text
+    "nan_joint": "joint that reads NaN, or empty",
+    "stuck_joint": "joint that reads as it does now from now on, or empty",
+}
+_FAULT_FLAGS = {  # flag field of Faults: text
+    "quaternion_wxyz": "send the orientation as w x y z",
+    "twist_in_odom": "send the velocities of the base in odom axes",
+    "second_publisher": "announce another publisher of commands, within 1 s, on ROS 2",
+    "low_battery": "the drives switch off",
 }
 _NOISE = {  # field of NoiseLevels: greatest magnitude, text
     "orientation": (1.0, "[rad] standard deviation about each axis of the base"),
@@ -75,16 +88,16 @@ class SimSettings:
             "of noise and losses, from the next reset",
             read_only=False,
         )
-        declare_text(node, "fault.nan_joint", "", "joint that reads NaN, or empty", read_only=False)
-        declare_flag(
-            node, "fault.quaternion_wxyz", False, "send the orientation as w x y z", read_only=False
-        )
+        for field, text in _FAULT_JOINTS.items():
+            declare_text(node, f"fault.{field}", "", text, read_only=False)
+            self._check_joint(f"fault.{field}", node.get_parameter(f"fault.{field}").value)
+        for field, text in _FAULT_FLAGS.items():
+            declare_flag(node, f"fault.{field}", False, text, read_only=False)
         declare_integer(
             node, "fault.robot_state", 0, -3, 1, "state that the robot reports", read_only=False
         )
         text = f"[m/s] x, y, z of odom: a push, once per setting; norm <= {_MAX_PUSH}"
         node.declare_parameter(_PUSH, [0.0, 0.0, 0.0], ParameterDescriptor(description=text))
-        self._check_joint(node.get_parameter("fault.nan_joint").value)
         self._read()
         node.add_on_set_parameters_callback(self._check)
         node.add_post_set_parameters_callback(self._take_over)
@@ -94,29 +107,27 @@ class SimSettings:
             return self._node.get_parameter(name).value
 
         self.world = World(**{field: value(f"world.{field}") for field in _WORLD})
-        joint = value("fault.nan_joint")
+        joints = {field: value(f"fault.{field}") for field in _FAULT_JOINTS}
         self.faults = Faults(
-            **{field: value(f"fault.{field}") for field in _FAULTS},
-            nan_joint=self._joint_names.index(joint) if joint else None,
-            quaternion_wxyz=value("fault.quaternion_wxyz"),
+            **{field: value(f"fault.{field}") for field in (*_FAULTS, *_FAULT_FLAGS)},
+            **{field: self._joint_names.index(j) if j else None for field, j in joints.items()},
             robot_state=RobotState(value("fault.robot_state")),
         )
         self.noise = NoiseLevels(**{field: value(f"noise.{field}") for field in _NOISE})
         self.seed = value("seed")
 
-    def _check_joint(self, joint: str) -> None:
+    def _check_joint(self, parameter: str, joint: str) -> None:
         if joint and joint not in self._joint_names:
             raise ValueError(
-                f"fault.nan_joint is {joint!r}, allowed: empty or one of "
-                f"{', '.join(self._joint_names)}"
+                f"{parameter} is {joint!r}, allowed: empty or one of {', '.join(self._joint_names)}"
             )
 
     def _check(self, parameters: list[Parameter]) -> SetParametersResult:
         """Refuses what the ranges of the parameters cannot express."""
         try:
             for parameter in parameters:
-                if parameter.name == "fault.nan_joint":
-                    self._check_joint(parameter.value)
+                if parameter.name.removeprefix("fault.") in _FAULT_JOINTS:
+                    self._check_joint(parameter.name, parameter.value)
                 if parameter.name == _PUSH:
                     push = np.asarray(parameter.value, dtype=np.float64)
                     if push.shape != (3,) or not np.linalg.norm(push) <= _MAX_PUSH:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from anymal_bridge.estimator_noise import EstimatorNoise, NoiseLevels
-from anymal_bridge.faults import CommandLink, Faults, StateLink, corrupt
+from anymal_bridge.faults import CommandLink, Faults, StateLink, StuckJoint, corrupt
 from anymal_bridge.joint_command import damping_command
 from anymal_bridge.kinematics import rotation_matrix
 from anymal_bridge.robot_sample import RobotSample, RobotState
@@ -39,6 +39,47 @@ def test_jitter_delays_within_its_bound_and_keeps_the_order():
     assert late.min() >= 4 and late.max() <= 12  # steps: 10 ms to 30 ms
     assert late.std() > 1.0
     assert np.all(np.diff([sent for sent, _ in result]) > 0)
+
+
+def test_reordered_command_arrives_with_its_successor_and_after_it():
+    """Every second one is held: of each pair the older arrives last, when the newer one is due."""
+    link = CommandLink(0.0, seed=1)
+    for k, share in enumerate((1.0, 0.0, 1.0, 0.0)):
+        link.send(k * STEP, damping_command(k, 1.0), Faults(command_reorder=share))
+        received = link.receive(k * STEP)
+        assert (received.stamp_ns if received else None) == (None, 0, None, 2)[k]
+
+
+def test_duplicate_arrives_on_time_and_again_after_its_successor():
+    link, received = CommandLink(0.0, seed=1), []
+    for k in range(4):
+        link.send(k * STEP, damping_command(k, 1.0), Faults(command_duplicate=float(k == 0)))
+        received.append(link.receive(k * STEP).stamp_ns)
+    assert received == [0, 0, 2, 3]
+
+
+def test_stuck_joint_reads_what_it_read_first_until_the_fault_is_gone():
+    stuck, faults = StuckJoint(), Faults(stuck_joint=5)
+    for k in range(3):
+        sample = RobotSample()
+        sample.state[:] = np.arange(37.0) + k
+        stuck.hold(sample, faults)
+        assert sample.state[13 + 5] == 18.0 and sample.state[25 + 5] == 0.0
+        others = [i for i in range(37) if i not in (18, 30)]
+        np.testing.assert_array_equal(sample.state[others], (np.arange(37.0) + k)[others])
+    for faults, first in ((Faults(), 40.0), (Faults(stuck_joint=5), 50.0)):
+        sample = RobotSample()
+        sample.state[:] = first
+        stuck.hold(sample, faults)
+        assert sample.state[13 + 5] == first
+
+
+def test_twist_in_odom_axes_is_turned_by_the_robots_yaw():
+    sample = RobotSample()
+    sample.state[3:7] = (0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5))  # 90 degrees to the left
+    sample.state[7:13] = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
+    corrupt(sample, Faults(twist_in_odom=True))
+    np.testing.assert_allclose(sample.state[7:13], (-2.0, 1.0, 3.0, -5.0, 4.0, 6.0), atol=1e-12)
 
 
 def test_biases_shift_pitch_and_forward_velocity_alone():
