@@ -224,9 +224,19 @@ def test_faults_are_set_while_it_runs(start_node, peer, robot):
     # Nearly upright: w is close to 1 and now stands where x belongs.
     peer.until(lambda: abs(states[-1].pose.pose.orientation.x) > 0.7)
 
+    before = stamp_to_ns(states[-1].header.stamp)
+    peer.set_parameters("/anymal_sim", fault__stamp_offset=-9.0)
+    peer.until(lambda: stamp_to_ns(states[-1].header.stamp) < before)
+
+    peer.set_parameters("/anymal_sim", fault__second_publisher=True)
+    peer.until(lambda: peer.node.count_publishers(COMMANDS.name) == 1)
+    peer.set_parameters("/anymal_sim", fault__second_publisher=False)
+    peer.until(lambda: peer.node.count_publishers(COMMANDS.name) == 0)
+
 
 BAD_SETTINGS = [
     ({"fault__nan_joint": "LF_XYZ"}, "LF_XYZ"),
+    ({"fault__stuck_joint": "LF_XYZ"}, "fault.stuck_joint"),
     ({"push_velocity": [9.0, 0.0, 0.0]}, "push_velocity"),
     ({"push_velocity": [1.0]}, "push_velocity"),
     ({"fault__command_loss": 1.5}, "range"),
