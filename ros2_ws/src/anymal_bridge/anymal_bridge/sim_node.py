@@ -19,7 +19,7 @@ from rclpy.publisher import Publisher
 from rosgraph_msgs.msg import Clock
 from std_srvs.srv import Trigger
 
-from .conversions import set_stamp
+from .conversions import StateWriter, set_stamp
 from .diagnostics import ERROR, WARN, Status, to_message
 from .fan_out import FanOut
 from .hard_contact import STEP_NS, STEP_S, Engine, HardContactSim, StartPose
@@ -120,6 +120,8 @@ class SimNode(Node):
         if lockstep:
             self._clock_message = Clock()
             self._clocks = self.create_publisher(Clock, "/clock", 10)
+            self._truth_writer = StateWriter(robot.joint_names, robot.foot_names)
+            self._truths = self.create_publisher(STATE.type, "~/ground_truth", STATE.qos)
         gc.collect()
         gc.freeze()  # later collections need not look at what stays for good
         self._stop = threading.Event()
@@ -315,6 +317,10 @@ class SimNode(Node):
         if self._gate:
             set_stamp(self._clock_message.clock, stamp_ns)
             self._clocks.publish(self._clock_message)
+            if self._truths.get_subscription_count():
+                friction = self._settings.world.friction
+                truth = self._truth_writer.write(stamp_ns, self._sim.sample, friction)
+                self._truths.publish(truth)
         self._cycles += 1
         sample = self._sim.report()
         if sample is None:

@@ -8,12 +8,14 @@ import pytest
 import torch
 
 from diffsim_trainer.experiments import __main__ as command
+from diffsim_trainer.experiments import soft_bundle
 from diffsim_trainer.experiments.falling_mass import fall_smoothed, fall_stochastic
 from diffsim_trainer.experiments.motion_quality import periodicity
 from diffsim_trainer.experiments.task import ReturnMeter, build_env, build_shac
 from diffsim_trainer.networks import Actor
 from diffsim_trainer.observation import encoder_offset
 from diffsim_trainer.physics import ContactModel
+from policy_controller.bundle import load_bundle
 
 CONFIG = "config/train/anymal_d.yaml"
 LARGEST_IMAGE = 200_000  # bytes
@@ -41,6 +43,17 @@ def test_command_writes_figure_and_numbers(name, robot_path, tmp_path, capsys):
         rows = list(csv.DictReader(file))
     assert rows and all(value for row in rows for value in row.values())
     assert f"{name}.png" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_soft_bundle_and_its_control_are_bundles_of_different_policies(robot_path, tmp_path):
+    config = robot_path.parents[2] / CONFIG
+    arguments = ["--out", str(tmp_path), "--config", str(config)]
+    assert soft_bundle.main([*arguments, "--robots", "8", "--iterations", "2"]) == 0
+    soft, control = (load_bundle(tmp_path / f"{law}_bundle") for law in ("soft", "smoothed"))
+    assert soft.training.config_sha256 == control.training.config_sha256
+    assert soft.training.samples == control.training.samples > 0
+    assert soft.onnx != control.onnx
 
 
 def test_list_names_every_experiment(capsys):

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,10 +91,15 @@ class Bench:
         self._stack.close()
 
     def run(self, case: Case) -> CaseResult:
-        """Run, measure and judge one case. Raises NodeDiedError if a node has ended."""
+        """Run, measure and judge one case. Raises NodeDiedError if a node has ended.
+
+        The torque limit is that of the case's drives: their strength scales their clamp, too.
+        """
         begin = time.monotonic()
         recording, failure = self.record(case)
-        metrics = measure(recording, case.scenario, self.limits, self._feet)
+        strength = case.parameters.get("world.motor_strength", 1.0)
+        limits = replace(self.limits, torque=strength * self.limits.torque)
+        metrics = measure(recording, case.scenario, limits, self._feet)
         path = self._out / "recordings" / f"{case.engine} {case.name}.npz".replace(" ", "_")
         path.parent.mkdir(parents=True, exist_ok=True)
         save_recording(recording, path)

@@ -68,9 +68,13 @@ class Setup:
 
     @property
     def topics(self) -> Topics:
-        """In lockstep the joint commands go through the operator; see relay.py."""
+        """In lockstep the joint commands go through the operator (see relay.py), and what is
+        recorded is where the simulated robot is, not what its estimator says."""
         if self.lockstep:
-            return Topics(joint_commands="/footlight_operator/joint_commands")
+            return Topics(
+                state="/anymal_sim/ground_truth",
+                joint_commands="/footlight_operator/joint_commands",
+            )
         return Topics()
 
     def nodes(self) -> tuple[NodeCommand, ...]:

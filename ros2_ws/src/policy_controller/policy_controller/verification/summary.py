@@ -11,7 +11,7 @@ import numpy as np
 from policy_controller.verification.bench import CaseResult
 from policy_controller.verification.verdict import Check
 
-SCRAMBLED_TIME = 1.0  # s, a few dozen control steps after the policy took over
+SCRAMBLED_TIME = 1.0  # s, a few dozen control steps
 SCRAMBLED_SHARE = 0.8  # of the cases without an expected fault
 
 
@@ -74,20 +74,23 @@ def describe_pattern(results: Sequence[CaseResult]) -> str:
     if share >= SCRAMBLED_SHARE:
         return (
             f"scrambled interface: {len(early)} of {len(walks)} walks end within "
-            f"{SCRAMBLED_TIME:g} s of the take-over; look for a wrong order, sign, frame or scale"
+            f"{SCRAMBLED_TIME:g} s of the first step; look for a wrong order, sign, frame or scale"
         )
     return (
         f"dynamics gap: {len(failed)} of {len(walks)} walks fail, {len(early)} of them within "
-        f"{SCRAMBLED_TIME:g} s of the take-over; look at the smallest margins"
+        f"{SCRAMBLED_TIME:g} s of the first step; look at the smallest margins"
     )
 
 
 def _time_to_stop(result: CaseResult) -> float:
-    """Time [s] from the request to walk until the first fall or trip; infinity without one."""
+    """Time [s] from the first step until the first fall or trip; infinity without one, 0 where the
+    policy fell while it still stood under a zero command."""
     metrics = result.metrics
     events = [event.time for event in (*metrics.falls, *metrics.guard_trips)]
-    stood = [s.start + s.steady for s in metrics.segments if s.name == "stand up"]
-    return min(events) - stood[0] if events and stood else math.inf
+    done = {segment.name: segment.start + segment.steady for segment in metrics.segments}
+    if not events or "stand up" not in done:
+        return math.inf
+    return min(events) - done["take over"] if "take over" in done else 0.0
 
 
 def _margins(results: Sequence[CaseResult]) -> tuple[Margin, ...]:

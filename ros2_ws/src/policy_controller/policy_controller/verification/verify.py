@@ -2,16 +2,18 @@
 
     python -m policy_controller.verification.verify --bundle BUNDLE --out report/verify
 
-Exit status: 0 PASS, 1 FAIL, 2 could not run.
+Exit status: 0 PASS, 1 FAIL, 2 could not run, 130 interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import multiprocessing
 import os
 import platform
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -38,7 +40,7 @@ from policy_controller.verification.suite_report import write_suite_report
 from policy_controller.verification.summary import summarise
 from policy_controller.verification.verdict import quantity
 
-PASS, FAIL, COULD_NOT_RUN = 0, 1, 2
+PASS, FAIL, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
 COULD_NOT = (RefusedError, ScenarioError, RunFailedError, OperatorError, NodeDiedError, OSError)
 
 
@@ -47,6 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options, console = _parse(arguments), Console()
     try:
         return _run(options, console)
+    except KeyboardInterrupt:
+        console.print("Stopped. Nothing was written.")
+        return INTERRUPTED
     except COULD_NOT as error:
         console.print(f"Could not run: {error}", markup=False, highlight=False)
         console.print(getattr(error, "detail", ""), markup=False, highlight=False)
@@ -141,21 +146,33 @@ def _run_engines(
             )
             for index, engine in enumerate(chosen)
         ]
-        for future in as_completed(futures):
-            future.result()  # the first error ends the run
+        try:
+            for future in as_completed(futures):
+                future.result()  # the first error ends the run
+        except BaseException:
+            for worker in multiprocessing.active_children():
+                worker.terminate()  # the kernel stops its nodes
+            raise
     return [result for future in futures for result in future.result()]
 
 
 def _run_engine(setup: Setup, nominal: dict, cases: list, out: Path, core: int) -> list[CaseResult]:
     os.sched_setaffinity(0, {core})
-    return run_cases(setup, nominal, cases, out, _tell)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops this process
+    done = itertools.count(1)
 
+    def tell(result: CaseResult) -> None:
+        word = "PASS" if result.verdict.passed else "FAIL"
+        failures = result.verdict.failures
+        broken = ", ".join(f"{check.title} {check.where}".strip() for check in failures)
+        case = result.case
+        print(
+            f"{word}  {case.engine:<7}{next(done):>4}/{len(cases):<4}{case.name:<26}"
+            f"{result.wall_time:6.1f} s  {broken}",
+            flush=True,
+        )
 
-def _tell(result: CaseResult) -> None:
-    word = "PASS" if result.verdict.passed else "FAIL"
-    broken = ", ".join(check.title for check in result.verdict.failures)
-    case = result.case
-    print(f"{word}  {case.engine:<7}{case.name:<26}{result.wall_time:6.1f} s  {broken}", flush=True)
+    return run_cases(setup, nominal, cases, out, tell)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

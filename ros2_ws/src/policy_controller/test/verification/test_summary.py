@@ -8,20 +8,23 @@ from policy_controller.verification.metrics import Event
 from policy_controller.verification.summary import describe_pattern, summarise
 from policy_controller.verification.verdict import Check, Verdict
 
-TAKE_OVER = 4.0  # s, end of the stand-up
+FIRST_STEP = 4.0  # s, end of the stand-up
 
 
 def result(name: str, value: float, fall_after: float | None = None, expect: str = ""):
     """A walk with an error of `value` (limit 0.25), which falls some time after the take-over."""
-    falls = () if fall_after is None else (Event(TAKE_OVER + fall_after, "walk", "fall"),)
+    falls = () if fall_after is None else (Event(FIRST_STEP + fall_after, "walk", "fall"),)
     checks = (
         Check("velocity_rmse", "Velocity error", value, 0.25, "m/s", True, True, "walk"),
         Check("falls", "Falls", len(falls), 0, "", True, True, "walk"),
     )
-    stood = SimpleNamespace(name="stand up", start=TAKE_OVER - 1.0, steady=1.0)
+    stood = [
+        SimpleNamespace(name="stand up", start=FIRST_STEP - 2.0, steady=1.0),
+        SimpleNamespace(name="take over", start=FIRST_STEP - 1.0, steady=1.0),
+    ]
     return SimpleNamespace(
         case=SimpleNamespace(name=name, engine="warp", scenario=SimpleNamespace(expect=expect)),
-        metrics=SimpleNamespace(falls=falls, guard_trips=(), segments=(stood,), joints=()),
+        metrics=SimpleNamespace(falls=falls, guard_trips=(), segments=stood, joints=()),
         verdict=Verdict(checks),
         failure=None,
     )
@@ -30,6 +33,19 @@ def result(name: str, value: float, fall_after: float | None = None, expect: str
 def test_falls_at_once_everywhere_are_a_scrambled_interface():
     results = [result(f"walk {i}", 0.1, fall_after=0.5) for i in range(9)] + [result("last", 0.1)]
     assert describe_pattern(results).startswith("scrambled interface: 9 of 10")
+
+
+def test_falls_before_the_first_step_are_a_scrambled_interface():
+    results = [result(f"walk {i}", 0.1, fall_after=-0.5) for i in range(3)]
+    for entry in results:
+        del entry.metrics.segments[1]  # the take-over was not completed
+    assert describe_pattern(results).startswith("scrambled interface: 3 of 3")
+
+
+def test_a_robot_that_cannot_stand_up_says_nothing_of_the_policy():
+    entry = result("walk", 0.1, fall_after=-1.5)
+    entry.metrics.segments.clear()
+    assert describe_pattern([entry]).startswith("dynamics gap: 1 of 1 walks fail, 0 of them")
 
 
 @pytest.mark.parametrize("early", [0, 3, 7])

@@ -4,8 +4,10 @@ and by which limit, what a certificate is given for, what a rerun gives."""
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -44,8 +46,9 @@ def write_suite(path: Path, cases: dict[str, dict[str, int]]) -> Path:
     return path
 
 
-def verify(bundle: Path, suite: Path, out: Path, first_on_path: Path | None = None):
-    """Runs the command; returns its exit status, its report and what it printed."""
+def start_verify(
+    bundle: Path, suite: Path, out: Path, robot: Path = ROBOT, first_on_path: Path | None = None
+) -> subprocess.Popen:
     sources = [SOURCE / p for p in ("policy_controller", "anymal_bridge", "diffsim_trainer")]
     path = [first_on_path, *sources] if first_on_path else sources
     environment = os.environ | {
@@ -54,13 +57,23 @@ def verify(bundle: Path, suite: Path, out: Path, first_on_path: Path | None = No
     }
     command = [sys.executable, "-m", "policy_controller.verification.verify"]
     command += ["--bundle", bundle, "--suite", suite, "--out", out]
-    command += ["--robot", ROBOT, "--settings", SETTINGS]
-    done = subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, timeout=300, env=environment
+    command += ["--robot", robot, "--settings", SETTINGS]
+    return subprocess.Popen(
+        list(map(str, command)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
     )
+
+
+def verify(bundle: Path, suite: Path, out: Path, **options):
+    """Runs the command; returns its exit status, its report and what it printed."""
+    process = start_verify(bundle, suite, out, **options)
+    output, _ = process.communicate(timeout=300)
     report = out / "report.json"
-    assert report.exists(), done.stdout + done.stderr
-    return done.returncode, json.loads(report.read_text()), done.stdout
+    assert report.exists(), output
+    return process.returncode, json.loads(report.read_text()), output
 
 
 def broken_limits(report: dict) -> set[str]:
@@ -164,7 +177,7 @@ def test_no_certificate_for_a_run_that_failed_or_was_partial(
 
 @pytest.mark.slow
 def test_rerun_gives_the_same_verdicts_and_figures(verified, tmp_path):
-    _, _, again, _ = verify(BUNDLE, verified[0] / "suite.yaml", tmp_path / "again")
+    _, again, _ = verify(BUNDLE, verified[0] / "suite.yaml", tmp_path / "again")
     for before, after in zip(verified[2]["results"], again["results"], strict=True):
         assert (before["name"], before["passed"]) == (after["name"], after["passed"])
         for one, other in zip(before["checks"], after["checks"], strict=True):
@@ -179,6 +192,36 @@ def edit_json(bundle: Path, change) -> None:
     path.write_text(json.dumps(data))
 
 
+@pytest.mark.slow
+def test_interrupt_stops_everything_at_once(tmp_path):
+    suite = write_suite(tmp_path / "suite.yaml", {"commands": {"warp": 9, "mujoco": 9}})
+    process = start_verify(BUNDLE, suite, tmp_path / "report")
+    first = process.stdout.readline()  # a case is done: both engines are running
+    assert "1/9" in first
+    nodes = node_processes(tmp_path)
+    assert nodes
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 130 and "Stopped" in output
+    deadline = time.monotonic() + 30.0
+    while node_processes(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not node_processes(tmp_path)
+
+
+def node_processes(folder: Path) -> list[str]:
+    """Processes that write a log below `folder`."""
+    found = []
+    for link in Path("/proc").glob("[0-9]*/fd/1"):
+        try:
+            target = os.readlink(link)
+        except OSError:  # has ended, or is not ours
+            continue
+        if target.startswith(str(folder)):
+            found.append(target)
+    return found
+
+
 def halve_kp(bundle: Path) -> None:
     edit_json(bundle, lambda d: d["gains"].update(kp=[0.5 * kp for kp in d["gains"]["kp"]]))
 
@@ -188,14 +231,24 @@ def scale_action(bundle: Path) -> None:
 
 
 def swap_two_joints(bundle: Path) -> None:
-    """As if training had exported LF_HFE and RF_HFE in the other's place; golden data included, so
-    that the bundle is consistent in itself and only a simulation can tell."""
+    """LF_HFE and RF_HFE, each in the other's place."""
+    order = np.arange(12)
+    order[[1, 4]] = 4, 1
+    reorder_actions(bundle, order)
+
+
+def order_by_joint(bundle: Path) -> None:
+    """All HAA first, then all HFE, then all KFE, as other frameworks sort them."""
+    reorder_actions(bundle, np.arange(12).reshape(4, 3).T.ravel())
+
+
+def reorder_actions(bundle: Path, order: np.ndarray) -> None:
+    """As if training had exported the actions in another order; golden data included, so that the
+    bundle is consistent in itself and only a simulation can tell."""
     import hashlib
 
     import onnx
 
-    order = np.arange(12)
-    order[[1, 4]] = 4, 1
     model = onnx.load(str(bundle / "policy.onnx"))
     last = next(node for node in model.graph.node if "action" in node.output)
     last.output[list(last.output).index("action")] = "unswapped"
@@ -217,8 +270,8 @@ def swap_two_joints(bundle: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "named"),
     [
-        (swap_two_joints, {"falls", "guard_trips"}),
-        (halve_kp, {"velocity_rmse", "yaw_rate_rmse", "swing_apex", "falls", "guard_trips"}),
+        (swap_two_joints, {"velocity_rmse", "stance_slip", "falls", "guard_trips"}),
+        (order_by_joint, {"falls", "guard_trips"}),
         (scale_action, {"target_rate", "torque_ratio", "velocity_rmse", "falls", "guard_trips"}),
     ],
 )
@@ -229,8 +282,34 @@ def test_negative_bundle_fails_by_a_named_limit(tmp_path, spoil, named):
     status, report, output = verify(bundle, suite, tmp_path / "report")
     assert status == 1 and not report["passed"], output
     assert broken_limits(report) & named, output
-    if spoil is swap_two_joints:
+    if spoil is order_by_joint:
         assert report["pattern"].startswith("scrambled interface"), output
+
+
+@pytest.mark.slow
+def test_negative_bundle_with_half_the_gain_is_refused_by_the_robot_file(tmp_path):
+    bundle = copy_bundle(tmp_path)
+    halve_kp(bundle)
+    suite = write_suite(tmp_path / "suite.yaml", {"commands": {"warp": 2}})
+    process = start_verify(bundle, suite, tmp_path / "report")
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 2 and "gains.kp LF_HAA: found 42.5, allowed: 85.0" in output
+
+
+@pytest.mark.slow
+def test_negative_robot_with_half_the_gain_fails_by_a_named_limit(tmp_path):
+    """Bundle and robot file agree, so that only a simulation can tell."""
+    bundle = copy_bundle(tmp_path)
+    halve_kp(bundle)
+    robot = tmp_path / ROBOT.name
+    text = ROBOT.read_text()
+    assert text.count("kp: 85.0") == 1
+    robot.write_text(text.replace("kp: 85.0", "kp: 42.5"))
+    shutil.copy(ROBOT.with_suffix(".urdf"), tmp_path)
+    suite = write_suite(tmp_path / "suite.yaml", {"commands": {"warp": 2}})
+    status, report, output = verify(bundle, suite, tmp_path / "report", robot=robot)
+    named = {"velocity_rmse", "yaw_rate_rmse", "swing_apex", "drift", "falls", "guard_trips"}
+    assert status == 1 and broken_limits(report) & named, output
 
 
 @pytest.mark.slow
@@ -243,6 +322,6 @@ def test_negative_controller_without_one_guard_fails_by_its_reason_code(tmp_path
     assert text.count(body) == 1
     guards.write_text(text.replace(body, "    return None\n" + body))
     suite = write_suite(tmp_path / "suite.yaml", {"joint reads NaN": {"warp": 1}})
-    status, report, output = verify(BUNDLE, suite, tmp_path / "report", tmp_path)
+    status, report, output = verify(BUNDLE, suite, tmp_path / "report", first_on_path=tmp_path)
     assert status == 1 and broken_limits(report) == {"reason_code"}, output
     assert "STATE_NONFINITE" in output

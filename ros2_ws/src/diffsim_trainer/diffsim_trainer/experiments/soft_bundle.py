@@ -1,0 +1,52 @@
+"""Makes a bundle that verification must refuse, trained in soft contact:
+`python -m diffsim_trainer.experiments.soft_bundle --out runs/soft`.
+
+The control, OUT/smoothed_bundle, is the same training in smoothed contact: what only
+OUT/soft_bundle fails is the contact law's doing, not that of a short training.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+
+from diffsim_trainer.autograd import silence_warp
+from diffsim_trainer.checkpoint import load_checkpoint, save_checkpoint
+from diffsim_trainer.config import TrainConfig, load_config
+from diffsim_trainer.experiments.task import CPU_SIZE, Settings, build_shac, train
+from diffsim_trainer.export import export_bundle
+from diffsim_trainer.physics import ContactModel
+
+
+def make_bundle(config: TrainConfig, law: ContactModel, out: Path) -> Path:
+    """Train as `config` says under a contact law, on the CPU; returns the bundle's directory."""
+    shac = build_shac(config, law, "cpu")
+    seconds = train(shac, config.iterations)
+    samples = config.iterations * config.shac.horizon * config.env.num_envs
+    checkpoint = out / f"{law.value}.pt"
+    save_checkpoint(checkpoint, config, shac.state_dict(), samples, seconds)
+    export_bundle(load_checkpoint(checkpoint), out / f"{law.value}_bundle")
+    return out / f"{law.value}_bundle"
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--config", type=Path, default=Path("config/train/anymal_d.yaml"))
+    parser.add_argument("--robots", type=int, default=CPU_SIZE[0])
+    parser.add_argument("--iterations", type=int, default=CPU_SIZE[1])
+    args = parser.parse_args(argv)
+    silence_warp()
+    torch.set_num_threads(1)
+    args.out.mkdir(parents=True, exist_ok=True)
+    settings = Settings(args.out, "cpu", False, load_config(args.config), 1)
+    config = settings.sized(args.robots, args.iterations, 0)
+    for law in (ContactModel.SOFT, ContactModel.SMOOTHED):
+        print(make_bundle(config, law, args.out), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
