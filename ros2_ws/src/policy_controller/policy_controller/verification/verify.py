@@ -47,6 +47,8 @@ COULD_NOT = (RefusedError, ScenarioError, RunFailedError, OperatorError, NodeDie
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the suite; returns the exit status."""
     options, console = _parse(arguments), Console()
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs ignore the first
+        signal.signal(number, signal.default_int_handler)
     try:
         return _run(options, console)
     except KeyboardInterrupt:
