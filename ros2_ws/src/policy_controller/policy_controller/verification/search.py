@@ -93,6 +93,7 @@ def _search(options: argparse.Namespace) -> int:
         real_time=False,
         engine=plan["engine"],
         settings=options.settings.resolve(),
+        start_pose="standing",
     )
     options.out.mkdir(parents=True, exist_ok=True)
     directions: list[Direction] = []

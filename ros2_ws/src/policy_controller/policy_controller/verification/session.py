@@ -65,6 +65,7 @@ class Setup:
     settings: Path | None = None  # parameter file of the controller
     link: Link = Link.DIRECT
     roscore_port: int = 0  # for Link.ROS1
+    start_pose: str = "lying"  # of the simulated robot: lying or standing
 
     @property
     def topics(self) -> Topics:
@@ -81,7 +82,7 @@ class Setup:
         """Command lines of the robot, of what leads to it, and of the controller."""
         shared = {"robot": self.robot_path.resolve(), "lockstep": str(self.lockstep).lower()}
         robot = shared | {"control_period": self.bundle.control_period, "seed": self.seed}
-        robot["engine"] = self.engine
+        robot |= {"engine": self.engine, "start_pose": self.start_pose}
         controller = shared | {
             "bundle": self.bundle_path.resolve(),
             "command_topic": self.topics.joint_commands,

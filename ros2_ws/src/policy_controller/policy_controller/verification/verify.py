@@ -82,6 +82,7 @@ def _run(options: argparse.Namespace, console: Console) -> int:
             real_time=False,
             engine=engine,
             settings=options.settings.resolve(),
+            start_pose="standing",
         )
         for engine in ENGINES
     }
