@@ -115,30 +115,52 @@ class Recorder:
 
         `progress` is called with the share done. Raises ValueError if a message lacks a joint.
         """
-        total = max(1, len(self._states) + len(self._commands))
-
-        def counted(
-            messages: list[tuple[bytes, int]], kind: type, done: int
-        ) -> Iterator[tuple[object, int]]:
-            for index, (data, sent) in enumerate(messages):
-                if index % 500 == 0:
-                    progress((done + index) / total)
-                yield deserialize_message(data, kind), sent
-
-        states = _read_states(counted(self._states, AnymalState, 0), joint_names, foot_names)
-        commands = _read_commands(
-            counted(self._commands, SeActuatorCommands, len(self._states)), joint_names
+        return decode_messages(
+            self._states,
+            self._commands,
+            self._statuses,
+            joint_names,
+            foot_names,
+            control_period,
+            marks,
+            progress,
         )
-        progress(1.0)
-        return Recording(
-            joint_names=tuple(joint_names),
-            foot_names=tuple(foot_names),
-            control_period=control_period,
-            state=states,
-            command=commands,
-            status=_read_statuses(self._statuses),
-            marks=tuple(marks),
-        )
+
+
+def decode_messages(
+    states: Sequence[tuple[bytes, int]],
+    commands: Sequence[tuple[bytes, int]],
+    statuses: Sequence[ControllerStatus],
+    joint_names: Sequence[str],
+    foot_names: Sequence[str],
+    control_period: float,
+    marks: Sequence[Mark],
+    progress: Callable[[float], None],
+) -> Recording:
+    """A Recording of serialised states and commands, each with its time of sending [ns], and of
+    statuses; as `Recorder.decode`."""
+    total = max(1, len(states) + len(commands))
+
+    def counted(
+        messages: Sequence[tuple[bytes, int]], kind: type, done: int
+    ) -> Iterator[tuple[object, int]]:
+        for index, (data, sent) in enumerate(messages):
+            if index % 500 == 0:
+                progress((done + index) / total)
+            yield deserialize_message(data, kind), sent
+
+    state = _read_states(counted(states, AnymalState, 0), joint_names, foot_names)
+    command = _read_commands(counted(commands, SeActuatorCommands, len(states)), joint_names)
+    progress(1.0)
+    return Recording(
+        joint_names=tuple(joint_names),
+        foot_names=tuple(foot_names),
+        control_period=control_period,
+        state=state,
+        command=command,
+        status=_read_statuses(statuses),
+        marks=tuple(marks),
+    )
 
 
 def _take_all(subscription: Subscription) -> list[tuple[bytes, int]]:
