@@ -1,7 +1,7 @@
 """A policy on ANYmal. Nothing is sent to the drives unless told so; nothing starts uncertified.
 
 ros2 launch policy_controller anymal_real.launch.py bundle:=DIRECTORY [dry_run:=false]
-    [record:=false]
+    [transport:=ros1] [record:=false] [joystick:=true]
 """
 
 from launch import LaunchDescription
@@ -18,7 +18,6 @@ from policy_controller.certificate import NO_OVERRIDE, admit_files
 def generate_launch_description() -> LaunchDescription:
     controller = PathJoinSubstitution([FindPackageShare("policy_controller"), "config"])
     bridge = PathJoinSubstitution([FindPackageShare("anymal_bridge"), "config"])
-    robot = PathJoinSubstitution([controller, "robot", "anymal_d.yaml"])
     limits = PathJoinSubstitution([controller, "scenarios", "suite.yaml"])
     settings = PathJoinSubstitution([controller, "controller.yaml"])
     override = LaunchConfiguration("certificate_override")
@@ -39,8 +38,9 @@ def generate_launch_description() -> LaunchDescription:
     return LaunchDescription(
         [
             DeclareLaunchArgument("bundle", description="policy bundle"),
-            DeclareLaunchArgument("robot", default_value=robot, description="robot file"),
+            DeclareLaunchArgument("robot", default_value=[controller, "/robot/anymal_d.yaml"]),
             DeclareLaunchArgument("record", default_value="true", choices=["true", "false"]),
+            DeclareLaunchArgument("joystick", default_value="false", choices=["true", "false"]),
             DeclareLaunchArgument("dry_run", default_value="true", choices=["true", "false"]),
             DeclareLaunchArgument("transport", default_value="ros2", choices=["ros2", "ros1"]),
             DeclareLaunchArgument("certificate_override", default_value=NO_OVERRIDE),
@@ -70,6 +70,10 @@ def generate_launch_description() -> LaunchDescription:
             IncludeLaunchDescription(
                 PathJoinSubstitution([controller, "..", "launch", "record.launch.py"]),
                 condition=IfCondition(LaunchConfiguration("record")),
+            ),
+            IncludeLaunchDescription(
+                PathJoinSubstitution([controller, "..", "launch", "teleop.launch.py"]),
+                condition=IfCondition(LaunchConfiguration("joystick")),
             ),
         ]
     )
