@@ -1,7 +1,7 @@
 """A policy on ANYmal. Nothing is sent to the drives unless told so; nothing starts uncertified.
 
 ros2 launch policy_controller anymal_real.launch.py bundle:=DIRECTORY [dry_run:=false]
-    [transport:=ros1] [record:=false] [joystick:=true]
+    [record:=false]
 """
 
 from launch import LaunchDescription
@@ -14,20 +14,22 @@ from launch_ros.substitutions import FindPackageShare
 
 from policy_controller.certificate import NO_OVERRIDE, admit_files
 
+ON = {"default_value": "true", "choices": ["true", "false"]}
+TRANSPORT = {"default_value": "ros2", "choices": ["ros2", "ros1"]}
+
 
 def generate_launch_description() -> LaunchDescription:
     controller = PathJoinSubstitution([FindPackageShare("policy_controller"), "config"])
     bridge = PathJoinSubstitution([FindPackageShare("anymal_bridge"), "config"])
+    robot = PathJoinSubstitution([controller, "robot", "anymal_d.yaml"])
     limits = PathJoinSubstitution([controller, "scenarios", "suite.yaml"])
     settings = PathJoinSubstitution([controller, "controller.yaml"])
     override = LaunchConfiguration("certificate_override")
     admitted = (LaunchConfiguration("bundle"), LaunchConfiguration("robot"))
     admitted = (*admitted, limits, settings, override)
     shared = {"robot": ParameterValue(LaunchConfiguration("robot"), value_type=str)}
-    link = {
-        "dry_run": ParameterValue(LaunchConfiguration("dry_run"), value_type=bool),
-        "transport": LaunchConfiguration("transport"),
-    }
+    dry_run = ParameterValue(LaunchConfiguration("dry_run"), value_type=bool)
+    link = {"dry_run": dry_run, "transport": LaunchConfiguration("transport")}
     own = {
         "bundle": ParameterValue(LaunchConfiguration("bundle"), value_type=str),
         "autostart": True,
@@ -38,12 +40,13 @@ def generate_launch_description() -> LaunchDescription:
     return LaunchDescription(
         [
             DeclareLaunchArgument("bundle", description="policy bundle"),
-            DeclareLaunchArgument("robot", default_value=[controller, "/robot/anymal_d.yaml"]),
-            DeclareLaunchArgument("record", default_value="true", choices=["true", "false"]),
-            DeclareLaunchArgument("joystick", default_value="false", choices=["true", "false"]),
-            DeclareLaunchArgument("dry_run", default_value="true", choices=["true", "false"]),
-            DeclareLaunchArgument("transport", default_value="ros2", choices=["ros2", "ros1"]),
-            DeclareLaunchArgument("certificate_override", default_value=NO_OVERRIDE),
+            DeclareLaunchArgument("robot", default_value=robot, description="robot file"),
+            DeclareLaunchArgument("record", **ON, description="record into MCAP files"),
+            DeclareLaunchArgument("dry_run", **ON, description="send the drives nothing"),
+            DeclareLaunchArgument("transport", **TRANSPORT, description="what the robot speaks"),
+            DeclareLaunchArgument(
+                "certificate_override", default_value=NO_OVERRIDE, description="why none is needed"
+            ),
             OpaqueFunction(
                 function=lambda context: [
                     LogInfo(msg=admit_files(*(part.perform(context) for part in admitted)))
@@ -70,10 +73,6 @@ def generate_launch_description() -> LaunchDescription:
             IncludeLaunchDescription(
                 PathJoinSubstitution([controller, "..", "launch", "record.launch.py"]),
                 condition=IfCondition(LaunchConfiguration("record")),
-            ),
-            IncludeLaunchDescription(
-                PathJoinSubstitution([controller, "..", "launch", "teleop.launch.py"]),
-                condition=IfCondition(LaunchConfiguration("joystick")),
             ),
         ]
     )

@@ -1,16 +1,21 @@
 """A policy on the simulated robot.
 
-ros2 launch policy_controller anymal_sim.launch.py [bundle:=DIRECTORY] [lockstep:=true]
-    [record:=false] [view:=true] [joystick:=true] [real_time_factor:=0.5]
+ros2 launch policy_controller anymal_sim.launch.py [bundle:=DIRECTORY]
+    [record:=false] [view:=true] [joystick:=true] [lockstep:=true real_time_factor:=1.0]
 """
 
-from launch import LaunchDescription
+from launch import Condition, LaunchDescription
 from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, Shutdown
 from launch.conditions import IfCondition
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import LifecycleNode, Node
 from launch_ros.parameter_descriptions import ParameterValue
 from launch_ros.substitutions import FindPackageShare
+
+OFF = {"default_value": "false", "choices": ["true", "false"]}
+ON = OFF | {"default_value": "true"}
+# A second shutdown during the first would end launch with status 1.
+WHILE_RUNNING = Condition(predicate=lambda context: not context.is_shutdown)
 
 
 def generate_launch_description() -> LaunchDescription:
@@ -32,20 +37,20 @@ def generate_launch_description() -> LaunchDescription:
         [
             DeclareLaunchArgument("bundle", default_value=bundle, description="policy bundle"),
             DeclareLaunchArgument("robot", default_value=robot, description="robot file"),
-            DeclareLaunchArgument("record", default_value="true", choices=["true", "false"]),
-            DeclareLaunchArgument("view", default_value="false", choices=["true", "false"]),
-            DeclareLaunchArgument("joystick", default_value="false", choices=["true", "false"]),
+            DeclareLaunchArgument("record", **ON, description="record into MCAP files"),
+            DeclareLaunchArgument("view", **OFF, description="show and drive in the browser"),
+            DeclareLaunchArgument("joystick", **OFF, description="drive with a joystick"),
+            DeclareLaunchArgument("lockstep", **OFF, description="time waits for the controller"),
             DeclareLaunchArgument(
                 "real_time_factor", default_value="0.0", description="limit in lockstep; 0: none"
             ),
-            DeclareLaunchArgument("lockstep", default_value="false", choices=["true", "false"]),
             Node(
                 package="anymal_bridge",
                 executable="sim_node",
                 name="anymal_sim",
                 output="screen",
                 parameters=[PathJoinSubstitution([bridge, "sim.yaml"]), shared, pace],
-                on_exit=Shutdown(),
+                on_exit=Shutdown(condition=WHILE_RUNNING),
             ),
             LifecycleNode(
                 package="policy_controller",

@@ -16,7 +16,9 @@ def generate_launch_description() -> LaunchDescription:
     own = {"folder": ParameterValue(LaunchConfiguration("folder"), value_type=str)}
     return LaunchDescription(
         [
-            DeclareLaunchArgument("folder", default_value="recordings"),
+            DeclareLaunchArgument(
+                "folder", default_value="recordings", description="each run makes its own in it"
+            ),
             Node(
                 package="policy_controller",
                 executable="record",

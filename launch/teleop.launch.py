@@ -23,9 +23,13 @@ def generate_launch_description() -> LaunchDescription:
     found = str("joy" in get_packages_with_prefixes()).lower()
     return LaunchDescription(
         [
-            DeclareLaunchArgument("layout", default_value=LAYOUTS[0], choices=LAYOUTS),
+            DeclareLaunchArgument(
+                "layout", default_value=LAYOUTS[0], choices=LAYOUTS, description="of the joystick"
+            ),
             DeclareLaunchArgument("device", default_value="", description="empty: the first one"),
-            DeclareLaunchArgument("use_joy", default_value=found, choices=["true", "false"]),
+            DeclareLaunchArgument(
+                "use_joy", default_value=found, choices=["true", "false"], description="package joy"
+            ),
             Node(
                 package="joy",
                 executable="game_controller_node",

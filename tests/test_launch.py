@@ -53,13 +53,18 @@ def test_robot_and_controller_have_their_parameter_file():
                 assert len(parameter_files(call)) == 1
 
 
-def test_layouts_to_choose_from_are_those_that_exist():
-    tree = ast.parse((ROOT / "launch" / "teleop.launch.py").read_text())
-    (names,) = [
+def read_constant(path, name: str):
+    """The value of a constant at the top of a launch file."""
+    (value,) = [
         ast.literal_eval(node.value)
-        for node in tree.body
-        if isinstance(node, ast.Assign) and node.targets[0].id == "LAYOUTS"
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Assign) and node.targets[0].id == name
     ]
+    return value
+
+
+def test_layouts_to_choose_from_are_those_that_exist():
+    names = read_constant(ROOT / "launch" / "teleop.launch.py", "LAYOUTS")
     files = {file.stem: file for file in (ROOT / "config" / "teleop").glob("*.yaml")}
     assert set(names) == set(files)
     for file in files.values():
@@ -73,6 +78,19 @@ def test_every_argument_is_declared_and_used(path):
 
 
 @by_name
+def test_every_argument_is_described(path):
+    for call in calls_of(path, "DeclareLaunchArgument"):
+        assert keyword(call, "description")
+
+
+@by_name
+def test_nothing_is_remapped(path):
+    """Topics are named by parameters, which the nodes check; launch checks no remapping."""
+    for call in calls_of(path, "Node", "LifecycleNode"):
+        assert not {k.arg for k in call.keywords} & {"remappings", "ros_arguments", "arguments"}
+
+
+@by_name
 def test_launch_file_is_short_and_decides_nothing(path):
     text = path.read_text()
     assert len(text.splitlines()) < 80
@@ -80,12 +98,14 @@ def test_launch_file_is_short_and_decides_nothing(path):
 
 
 def test_real_robot_is_a_dry_run_unless_told_otherwise():
+    path = ROOT / "launch" / "anymal_real.launch.py"
     (call,) = [
         call
-        for call in calls_of(ROOT / "launch" / "anymal_real.launch.py", "DeclareLaunchArgument")
+        for call in calls_of(path, "DeclareLaunchArgument")
         if ast.literal_eval(call.args[0]) == "dry_run"
     ]
-    assert keyword(call, "default_value") == "true"
+    (shared,) = [k.value.id for k in call.keywords if k.arg is None]
+    assert read_constant(path, shared)["default_value"] == "true"
 
 
 def wait_until_up(context, timeout: float) -> bool:

@@ -84,6 +84,11 @@ class SimNode(Node):
             100.0,
             "[1] speed limit of simulated time in lockstep; 0: none",
         )
+        if speed > 0.0 and not lockstep:
+            raise ValueError(
+                f"parameter max_real_time_factor is {speed:g} without lockstep, allowed: 0, as the "
+                "robot is then in real time; give lockstep:=true, too"
+            )
         publish_tf = declare_flag(self, "publish_tf", False, "broadcast odom -> base on /tf")
 
         self._robot = robot = load_robot_file(robot_path)

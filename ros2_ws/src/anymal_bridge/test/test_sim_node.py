@@ -327,6 +327,7 @@ def test_two_signals_end_the_node_cleanly(start_node, peer, number):
         ({"robot": "nowhere.yaml"}, "nowhere.yaml"),
         ({"start_pose": "flying"}, "lying or standing"),
         ({"control_period": 0.019}, "multiples of 0.0025"),
+        ({"max_real_time_factor": 1.0}, "lockstep:=true"),
         ({"damping": -1.0}, "damping"),
         ({"world.friction": 9.0}, "friction"),
         ({"fault.nan_joint": "XX"}, "XX"),

@@ -62,7 +62,7 @@ def _make_commands(options: argparse.Namespace) -> tuple[NodeCommand, ...]:
     lockstep = shared | {"lockstep": "true"}
     pace = {"control_period": bundle.control_period, "max_real_time_factor": options.speed}
     policy = {"bundle": options.bundle.resolve(), "autostart": "true"}
-    page = {"host": options.host, "port": options.port}
+    page = {"host": options.host, "port": options.port, "silence_timeout": options.silence}
     return (
         NodeCommand("robot", _node("anymal_bridge.sim_node", lockstep | pace)),
         NodeCommand("controller", _node("policy_controller.node", lockstep | policy)),
@@ -98,7 +98,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--robot", type=Path, metavar="FILE", help="robot file; None: that of the bundle's robot"
     )
     parser.add_argument(
-        "--speed", type=float, default=1.0, metavar="FACTOR", help="of simulated time, at most"
+        "--speed", type=float, default=1.0, metavar="FACTOR", help="times real time, at most"
     )
     parser.add_argument(
         "--host",
@@ -106,6 +106,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="address of the page; any but this machine's own asks for a token",
     )
     parser.add_argument("--port", type=int, default=8080, help="of the page; 0: any free one")
+    parser.add_argument(
+        "--silence",
+        type=float,
+        default=0.25,
+        metavar="SECONDS",
+        help="of a browser that drives, then the robot stops; up to 1 where drawing is slow",
+    )
     parser.add_argument(
         "--logs", type=Path, default=Path("report/play"), metavar="FOLDER", help="of the nodes"
     )

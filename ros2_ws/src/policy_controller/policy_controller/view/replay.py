@@ -32,6 +32,7 @@ _COMMANDS = "series_elastic_actuator_msgs/msg/SeActuatorCommands"
 _PERIOD_NS = 50_000_000  # between two frames
 _TICK = 0.05  # s
 _PLOT_EVERY = 5  # ticks
+_SPEEDS = ("0.1", "0.5", "1", "2")
 
 
 def read_frames(reader: BagReader) -> list[tuple[float, Frame]]:
@@ -66,7 +67,7 @@ class Player:
         gui, end = server.gui, max(self._times[-1], _TICK)
         self._slider = gui.add_slider("time [s]", 0.0, round(end, 2), 0.01, 0.0, order=0)
         self._playing = gui.add_checkbox("play", True, order=1)
-        self._speed = gui.add_dropdown("speed", ("0.1", "0.5", "1", "2"), "1", order=2)
+        self._speed = gui.add_dropdown("speed", _SPEEDS, initial_value="1", order=2)
         self._dashboard = Dashboard(server)
         self._shown = -1
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+
 import viser
 
 from policy_controller.view.gate import Gate, draw_loopback, is_loopback, make_token
@@ -17,7 +20,8 @@ class Website:
         """
         self._token = token or ("" if is_loopback(host) else make_token())
         inner = draw_loopback()
-        self.server = viser.ViserServer(host=inner, port=0, label=title, verbose=False)
+        with _hush():
+            self.server = viser.ViserServer(host=inner, port=0, label=title, verbose=False)
         self.server.gui.configure_theme(
             control_layout="fixed",
             control_width="large",
@@ -28,7 +32,8 @@ class Website:
         try:
             self._gate = Gate(host, port, self._token, (inner, self.server.get_port()))
         except BaseException:
-            self.server.stop()
+            with _hush():
+                self.server.stop()
             raise
         self._host = host
 
@@ -42,4 +47,10 @@ class Website:
     def close(self) -> None:
         """End all connections."""
         self._gate.close()
-        self.server.stop()
+        with _hush():
+            self.server.stop()
+
+
+def _hush() -> contextlib.AbstractContextManager:
+    """Viser prints the address behind the gate, which is not the one to open."""
+    return contextlib.redirect_stdout(io.StringIO())
