@@ -169,7 +169,9 @@ def measure(through_bridge: bool, seconds: float) -> dict[str, float | int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=20.0, help="of each measurement")
     parser.add_argument("--out", type=Path, help="JSON file")
     options = parser.parse_args()

@@ -280,12 +280,22 @@ def run_cpu(robot: Robot, options) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--robot", default="config/robot/anymal_d.yaml")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--dt", type=float, default=0.0025)
-    parser.add_argument("--num-envs", type=int, nargs="+", default=ENVS)
-    parser.add_argument("--laws", type=ContactModel, nargs="+", default=list(ContactModel))
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--robot", default="config/robot/anymal_d.yaml", help="robot file (YAML)")
+    parser.add_argument("--device", default="cpu", help="cpu, or cuda:0")
+    parser.add_argument("--dt", type=float, default=0.0025, help="step [s]")
+    parser.add_argument(
+        "--num-envs", type=int, nargs="+", default=ENVS, help="robots that are simulated at once"
+    )
+    parser.add_argument(
+        "--laws",
+        type=ContactModel,
+        nargs="+",
+        default=list(ContactModel),
+        help="contact laws to time",
+    )
     options = parser.parse_args()
     wp.config.quiet = True
     robot = load_robot(options.robot)

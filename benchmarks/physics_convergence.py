@@ -48,9 +48,13 @@ def forces(robot, state, target, friction, law: ContactModel, sweeps: int) -> np
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--robot", default="config/robot/anymal_d.yaml")
-    parser.add_argument("--num-envs", type=int, default=512)
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--robot", default="config/robot/anymal_d.yaml", help="robot file (YAML)")
+    parser.add_argument(
+        "--num-envs", type=int, default=512, help="robots that are simulated at once"
+    )
     options = parser.parse_args()
     robot = load_robot(options.robot)
     print(f"{robot.name}: error of the impulses, median / 95th percentile / maximum")

@@ -230,10 +230,10 @@ def main(argv: list[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--checkpoint", type=Path, nargs="+")
-    source.add_argument("--bundle", type=Path)
+    source.add_argument("--checkpoint", type=Path, nargs="+", help="checkpoint of a training run")
+    source.add_argument("--bundle", type=Path, help="policy bundle, a directory or a .zip file")
     parser.add_argument("--robot", type=Path, help="robot description, with --bundle")
-    parser.add_argument("--episodes", type=int, default=1000)
+    parser.add_argument("--episodes", type=int, default=1000, help="number of disturbed episodes")
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda:0")
     args = parser.parse_args(argv)
     if args.bundle is not None and args.robot is None:

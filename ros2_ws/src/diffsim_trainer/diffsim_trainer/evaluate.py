@@ -199,16 +199,22 @@ def main(argv: list[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--checkpoint", type=Path)
-    source.add_argument("--bundle", type=Path)
+    source.add_argument("--checkpoint", type=Path, help="checkpoint of a training run")
+    source.add_argument("--bundle", type=Path, help="policy bundle, a directory or a .zip file")
     parser.add_argument(
         "--robot", type=Path, help="robot description; default: the one a checkpoint names"
     )
-    parser.add_argument("--engine", choices=("hard", "mujoco"), default="hard")
-    parser.add_argument("--friction", type=float, default=0.8)
+    parser.add_argument(
+        "--engine", choices=("hard", "mujoco"), default="hard", help="physics of the robot"
+    )
+    parser.add_argument(
+        "--friction", type=float, default=0.8, help="Coulomb coefficient of the ground"
+    )
     parser.add_argument("--delay", type=float, default=0.005, help="s, actuation delay")
     parser.add_argument("--payload", type=float, default=0.0, help="kg added to the base")
-    parser.add_argument("--format", choices=("table", "csv", "json"), default="table")
+    parser.add_argument(
+        "--format", choices=("table", "csv", "json"), default="table", help="of the result"
+    )
     args = parser.parse_args(argv)
     silence_warp()
     torch.set_num_threads(1)

@@ -182,7 +182,9 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--checkpoint", required=True, type=Path)
+    parser.add_argument(
+        "--checkpoint", required=True, type=Path, help="checkpoint of a training run"
+    )
     parser.add_argument("--out", required=True, type=Path, help="directory of the bundle")
     parser.add_argument(
         "--robot", type=Path, help="robot description; default: the one the checkpoint names"

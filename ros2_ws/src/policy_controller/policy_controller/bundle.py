@@ -402,14 +402,16 @@ def main(arguments: list[str] | None = None) -> int:
     """`inspect PATH` prints the contract, `verify PATH` also replays the golden data, `diff PATH
     OTHER` prints what differs between two bundles. Returns 1 if refused or different."""
     parser = argparse.ArgumentParser(
-        prog="python -m policy_controller.bundle", description=__doc__.splitlines()[0]
+        prog="python -m policy_controller.bundle",
+        description=__doc__.splitlines()[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     actions = parser.add_subparsers(dest="action", required=True)
     for name in ("inspect", "verify", "diff"):
         action = actions.add_parser(name)
-        action.add_argument("path", type=Path)
+        action.add_argument("path", type=Path, help="bundle, a directory or a .zip file")
         if name == "diff":
-            action.add_argument("other", type=Path)
+            action.add_argument("other", type=Path, help="the bundle to compare it with")
         else:
             action.add_argument("--robot", type=Path, help="robot file (YAML) to compare with")
     options = parser.parse_args(arguments)

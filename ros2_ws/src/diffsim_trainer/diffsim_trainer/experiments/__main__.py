@@ -41,10 +41,19 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("name", choices=("list", *EXPERIMENTS))
-    parser.add_argument("--out", type=Path, default=Path("runs/experiments"))
+    parser.add_argument(
+        "name", choices=("list", *EXPERIMENTS), help="the experiment; list: what there is"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs/experiments"), help="folder for the results"
+    )
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda:0")
-    parser.add_argument("--config", type=Path, default=Path("config/train/anymal_d.yaml"))
+    parser.add_argument(
+        "--config",
+        type=Path,
+        default=Path("config/train/anymal_d.yaml"),
+        help="training configuration (YAML)",
+    )
     parser.add_argument("--quick", action="store_true", help="tiny: shows that it runs, no more")
     parser.add_argument("--seeds", type=int, default=3, help="trainings of each kind (default 3)")
     args = parser.parse_args(argv)

@@ -32,11 +32,18 @@ def make_bundle(config: TrainConfig, law: ContactModel, out: Path) -> Path:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--config", type=Path, default=Path("config/train/anymal_d.yaml"))
-    parser.add_argument("--robots", type=int, default=CPU_SIZE[0])
-    parser.add_argument("--iterations", type=int, default=CPU_SIZE[1])
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder for the results")
+    parser.add_argument(
+        "--config",
+        type=Path,
+        default=Path("config/train/anymal_d.yaml"),
+        help="training configuration (YAML)",
+    )
+    parser.add_argument("--robots", type=int, default=CPU_SIZE[0], help="robots that train at once")
+    parser.add_argument("--iterations", type=int, default=CPU_SIZE[1], help="updates of the policy")
     args = parser.parse_args(argv)
     silence_warp()
     torch.set_num_threads(1)

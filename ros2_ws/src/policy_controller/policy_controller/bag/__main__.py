@@ -18,13 +18,15 @@ from policy_controller.bag.writer import BagWriter
 def main(arguments: list[str] | None = None) -> int:
     """Exit status 1, with one line, if the recording cannot be read or the new one written."""
     parser = argparse.ArgumentParser(
-        prog="python -m policy_controller.bag", description=__doc__.splitlines()[0]
+        prog="python -m policy_controller.bag",
+        description=__doc__.splitlines()[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     commands = parser.add_subparsers(dest="action", required=True)
     info = commands.add_parser("info", help="messages per topic, duration, unfinished files")
     recover = commands.add_parser("recover", help="write all that can be read into a new file")
     for command in (info, recover):
-        command.add_argument("path", type=Path)
+        command.add_argument("path", type=Path, help="MCAP file, or a folder of one recording")
     recover.add_argument("folder", type=Path, help="folder for the new file")
     options = parser.parse_args(arguments)
     counts: Counter[tuple[str, str]] = Counter()

@@ -72,14 +72,31 @@ def certify(report: Path, bundle: Path, robot: Path | None, suite: Path, setting
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--report", type=Path, default=Path("report/verify"))
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument(
+        "--report",
+        type=Path,
+        default=Path("report/verify"),
+        help="folder of the report of `verify`",
+    )
     parser.add_argument("--bundle", type=Path, required=True, help="directory or .zip")
     parser.add_argument(
         "--robot", type=Path, help="default config/robot/<robot of the bundle>.yaml"
     )
-    parser.add_argument("--suite", type=Path, default=Path("config/scenarios/suite.yaml"))
-    parser.add_argument("--settings", type=Path, default=Path("config/controller.yaml"))
+    parser.add_argument(
+        "--suite",
+        type=Path,
+        default=Path("config/scenarios/suite.yaml"),
+        help="scenarios and limits (YAML)",
+    )
+    parser.add_argument(
+        "--settings",
+        type=Path,
+        default=Path("config/controller.yaml"),
+        help="parameters of the controller (YAML)",
+    )
     return parser.parse_args(arguments)
 
 

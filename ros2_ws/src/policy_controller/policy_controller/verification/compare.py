@@ -199,16 +199,30 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
     parser.add_argument("--bag", type=Path, required=True, help=".mcap file or folder")
     parser.add_argument("--bundle", type=Path, required=True, help="directory or .zip that ran")
-    parser.add_argument("--out", type=Path, default=Path("report/compare"))
-    parser.add_argument("--engine", choices=ENGINES, default="warp")
+    parser.add_argument(
+        "--out", type=Path, default=Path("report/compare"), help="folder for the results"
+    )
+    parser.add_argument("--engine", choices=ENGINES, default="warp", help="physics of the robot")
     parser.add_argument(
         "--robot", type=Path, help="default config/robot/<robot of the bundle>.yaml"
     )
-    parser.add_argument("--suite", type=Path, default=Path("config/scenarios/suite.yaml"))
-    parser.add_argument("--settings", type=Path, default=Path("config/controller.yaml"))
+    parser.add_argument(
+        "--suite",
+        type=Path,
+        default=Path("config/scenarios/suite.yaml"),
+        help="scenarios and limits (YAML)",
+    )
+    parser.add_argument(
+        "--settings",
+        type=Path,
+        default=Path("config/controller.yaml"),
+        help="parameters of the controller (YAML)",
+    )
     return parser.parse_args(arguments)
 
 

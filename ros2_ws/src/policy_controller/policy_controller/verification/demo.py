@@ -176,14 +176,21 @@ def _version(package: str) -> str:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
     parser.add_argument(
         "--bundle", type=Path, required=True, help="policy bundle, directory or .zip"
     )
     parser.add_argument(
         "--out", type=Path, default=Path("report"), help="directory for the report and the logs"
     )
-    parser.add_argument("--scenario", type=Path, default=Path("config/scenarios/demo.yaml"))
+    parser.add_argument(
+        "--scenario",
+        type=Path,
+        default=Path("config/scenarios/demo.yaml"),
+        help="what the operator does (YAML)",
+    )
     parser.add_argument(
         "--robot", type=Path, help="robot file; default config/robot/<robot of the bundle>.yaml"
     )

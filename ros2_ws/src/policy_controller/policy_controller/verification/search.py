@@ -141,12 +141,31 @@ def describe(found: Direction) -> str:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
     parser.add_argument("--bundle", type=Path, required=True, help="directory or .zip")
-    parser.add_argument("--out", type=Path, default=Path("report/search"))
-    parser.add_argument("--plan", type=Path, default=Path("config/scenarios/search.yaml"))
-    parser.add_argument("--suite", type=Path, default=Path("config/scenarios/suite.yaml"))
-    parser.add_argument("--settings", type=Path, default=Path("config/controller.yaml"))
+    parser.add_argument(
+        "--out", type=Path, default=Path("report/search"), help="folder for the results"
+    )
+    parser.add_argument(
+        "--plan",
+        type=Path,
+        default=Path("config/scenarios/search.yaml"),
+        help="what is searched, and how far (YAML)",
+    )
+    parser.add_argument(
+        "--suite",
+        type=Path,
+        default=Path("config/scenarios/suite.yaml"),
+        help="scenarios and limits (YAML)",
+    )
+    parser.add_argument(
+        "--settings",
+        type=Path,
+        default=Path("config/controller.yaml"),
+        help="parameters of the controller (YAML)",
+    )
     return parser.parse_args(arguments)
 
 

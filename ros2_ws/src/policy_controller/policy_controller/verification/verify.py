@@ -179,14 +179,28 @@ def _run_engine(setup: Setup, nominal: dict, cases: list, out: Path, core: int) 
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
     parser.add_argument("--bundle", type=Path, required=True, help="directory or .zip")
-    parser.add_argument("--out", type=Path, default=Path("report/verify"))
+    parser.add_argument(
+        "--out", type=Path, default=Path("report/verify"), help="folder for the results"
+    )
     parser.add_argument(
         "--robot", type=Path, help="default config/robot/<robot of the bundle>.yaml"
     )
-    parser.add_argument("--suite", type=Path, default=Path("config/scenarios/suite.yaml"))
-    parser.add_argument("--settings", type=Path, default=Path("config/controller.yaml"))
+    parser.add_argument(
+        "--suite",
+        type=Path,
+        default=Path("config/scenarios/suite.yaml"),
+        help="scenarios and limits (YAML)",
+    )
+    parser.add_argument(
+        "--settings",
+        type=Path,
+        default=Path("config/controller.yaml"),
+        help="parameters of the controller (YAML)",
+    )
     parser.add_argument("--only", default="", help="cases with this in their name; no certificate")
     return parser.parse_args(arguments)
 
