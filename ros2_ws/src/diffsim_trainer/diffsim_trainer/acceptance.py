@@ -8,6 +8,7 @@ Three trials in HARD contact at 200 Hz, all robots at once:
   every 4 s;
 - standing: 20 s at zero command, nominal robot.
 Prints one column per policy; the exit status is 1 when one of them misses a limit.
+`--survey` asks instead where the falls come from: survival with one disturbance left out at a time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import argparse
 import dataclasses
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
@@ -86,7 +87,53 @@ def judge(
 ) -> dict[str, float]:
     """Every figure of LIMITS for one policy."""
     torch.manual_seed(seed)
-    base = EnvConfig(
+    base = _nominal(contract, episodes)
+    still = dataclasses.replace(
+        base, num_envs=1, commands=dataclasses.replace(BOX, lower=(0.0,) * 3, upper=(0.0,) * 3)
+    )
+    disturbed = _disturbed(contract, episodes)
+    with torch.no_grad():
+        return (
+            _tracking(policy, _make_env(contract, base, device, standing=True))
+            | _survival(policy, _make_env(contract, disturbed, device, standing=False))
+            | _standing(policy, _make_env(contract, still, device, standing=True))
+        )
+
+
+def survey(
+    policy: TorchPolicy, contract: PolicyContract, device: str, episodes: int = 1000, seed: int = 0
+) -> Iterator[tuple[str, float]]:
+    """Where falls come from: yields a name and the survival with every disturbance, then with one
+    left out at a time. Each trial starts from the same seed."""
+    full = _disturbed(contract, episodes)
+
+    def without(*names: str) -> EnvConfig:
+        nominal = {name: getattr(NOMINAL, name) for name in names}
+        return dataclasses.replace(
+            full, randomization=dataclasses.replace(full.randomization, **nominal)
+        )
+
+    trials = {
+        "everything": (full, PUSH_SPEED),
+        "no kicks": (full, 0.0),
+        "steady commands": (dataclasses.replace(full, commands=BOX), PUSH_SPEED),
+        "friction 0.8": (without("friction"), PUSH_SPEED),
+        "no payload": (without("base_mass", "com_shift"), PUSH_SPEED),
+        "nominal drives": (without("kp_scale", "kd_scale", "motor_strength"), PUSH_SPEED),
+        "no encoder bias": (without("encoder_bias"), PUSH_SPEED),
+        "delay of 5 ms": (without("delay_steps"), PUSH_SPEED),
+        "no sensor noise": (dataclasses.replace(full, noise=QUIET), PUSH_SPEED),
+    }
+    for name, (config, push_speed) in trials.items():
+        torch.manual_seed(seed)
+        env = _make_env(contract, config, device, standing=False)
+        with torch.no_grad():
+            share = _survival(policy, env, push_speed)["survival"]
+        yield name, share
+
+
+def _nominal(contract: PolicyContract, episodes: int) -> EnvConfig:
+    return EnvConfig(
         num_envs=episodes,
         action_scale=contract.action_scale,
         gait=contract.gait,
@@ -95,20 +142,16 @@ def judge(
         randomization=NOMINAL,
         noise=QUIET,
     )
-    changing = dataclasses.replace(BOX, zero_fraction=0.1, resample_probability=0.004)
-    rough = dataclasses.replace(RandomizationConfig(), push_probability=0.0)
-    disturbed = dataclasses.replace(
-        base, commands=changing, randomization=rough, noise=NoiseConfig()
+
+
+def _disturbed(contract: PolicyContract, episodes: int) -> EnvConfig:
+    """All but the kicks, which `_survival` gives."""
+    return dataclasses.replace(
+        _nominal(contract, episodes),
+        commands=dataclasses.replace(BOX, zero_fraction=0.1, resample_probability=0.004),
+        randomization=dataclasses.replace(RandomizationConfig(), push_probability=0.0),
+        noise=NoiseConfig(),
     )
-    still = dataclasses.replace(
-        base, num_envs=1, commands=dataclasses.replace(BOX, lower=(0.0,) * 3, upper=(0.0,) * 3)
-    )
-    with torch.no_grad():
-        return (
-            _tracking(policy, _make_env(contract, base, device, standing=True))
-            | _survival(policy, _make_env(contract, disturbed, device, standing=False))
-            | _standing(policy, _make_env(contract, still, device, standing=True))
-        )
 
 
 def _make_env(
@@ -149,13 +192,15 @@ def _tracking(policy: TorchPolicy, env: LocomotionEnv) -> dict[str, float]:
     }
 
 
-def _survival(policy: TorchPolicy, env: LocomotionEnv) -> dict[str, float]:
+def _survival(
+    policy: TorchPolicy, env: LocomotionEnv, push_speed: float = PUSH_SPEED
+) -> dict[str, float]:
     n = env.num_envs
     fallen = torch.zeros(n, dtype=torch.bool, device=env.device)
     for _ in range(round(SURVIVAL_SECONDS / env.control_period)):
         hit = torch.rand(n, device=env.device) < PUSH_PROBABILITY
         angle = 2 * math.pi * torch.rand(n, device=env.device)
-        kick = PUSH_SPEED * hit[:, None] * torch.stack([angle.cos(), angle.sin()], 1)
+        kick = push_speed * hit[:, None] * torch.stack([angle.cos(), angle.sin()], 1)
         env.state = torch.cat([env.state[:, :7], env.state[:, 7:9] + kick, env.state[:, 9:]], 1)
         fallen |= env.step(policy(env.corrupt(env.observe()))).terminated
     return {"survival": 1.0 - float(fallen.float().mean())}
@@ -234,6 +279,9 @@ def main(argv: list[str] | None = None) -> int:
     source.add_argument("--bundle", type=Path, help="policy bundle, a directory or a .zip file")
     parser.add_argument("--robot", type=Path, help="robot description, with --bundle")
     parser.add_argument("--episodes", type=int, default=1000, help="number of disturbed episodes")
+    parser.add_argument(
+        "--survey", action="store_true", help="survival with one disturbance left out at a time"
+    )
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda:0")
     args = parser.parse_args(argv)
     if args.bundle is not None and args.robot is None:
@@ -248,6 +296,12 @@ def main(argv: list[str] | None = None) -> int:
     except (CheckpointError, OSError, RobotError, RefusedError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    if args.survey:
+        for name, policy in policies.items():
+            print(name)
+            for left_out, share in survey(*policy, args.device, args.episodes):
+                print(f"  {left_out:<16}{share:8.4f}", flush=True)
+        return 0
     columns = {name: judge(*p, args.device, args.episodes) for name, p in policies.items()}
     print(format_table(columns))
     return 1 if any(misses(figures) for figures in columns.values()) else 0

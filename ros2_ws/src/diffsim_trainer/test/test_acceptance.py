@@ -7,7 +7,16 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from diffsim_trainer.acceptance import LIMITS, NOMINAL, _Gait, format_table, judge, misses
+from diffsim_trainer import acceptance
+from diffsim_trainer.acceptance import (
+    LIMITS,
+    NOMINAL,
+    _Gait,
+    format_table,
+    judge,
+    misses,
+    survey,
+)
 from diffsim_trainer.config import GaitConfig
 from diffsim_trainer.physics import load_robot
 from diffsim_trainer.rollout import PolicyContract
@@ -55,3 +64,17 @@ def test_standing_still_is_no_walking(robot_path):
     missed = misses(figures)
     assert {"velocity_rmse", "yaw_rate_rmse", "swing_apex", "duty"} <= set(missed)
     assert "drift" not in missed and figures["action_rate"] == 0
+
+
+@pytest.mark.slow
+def test_a_survey_leaves_one_disturbance_out_at_a_time(robot_path, monkeypatch):
+    """Knees bent by another radian drop every robot, whatever is left out; the default pose, not
+    kicked, holds every robot up."""
+    contract = PolicyContract(load_robot(robot_path), 1.0, GaitConfig(), 0.02)
+    monkeypatch.setattr(acceptance, "SURVIVAL_SECONDS", 2.0)
+    kneel = torch.tensor([0.0, 0.0, -1.0] * 2 + [0.0, 0.0, 1.0] * 2)
+    fallen = survey(lambda observation: kneel.expand(len(observation), 12), contract, "cpu", 4)
+    fallen = dict(fallen)
+    assert set(fallen.values()) == {0.0} and len(fallen) == 9
+    still = survey(lambda observation: torch.zeros(len(observation), 12), contract, "cpu", 4)
+    assert dict(still)["no kicks"] == 1.0
