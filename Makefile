@@ -71,7 +71,7 @@ search: setup
 
 verify-negative: train-setup $(STAMP)/test
 	$(ENTER) python -m pytest -v -k negative $(SRC)/policy_controller/test/verification/test_verify.py $(ARGS)
-	$(ENTER) python -m diffsim_trainer.experiments.soft_bundle --out runs/negative
+	$(ENTER) test -d runs/negative/smoothed_bundle || python -m diffsim_trainer.experiments.soft_bundle --out runs/negative
 	$(ENTER) python -m policy_controller.verification.verify --bundle runs/negative/soft_bundle --out report/negative --only commands && exit 1 || test $$? = 1
 
 train: train-setup

@@ -8,6 +8,7 @@ OUT/soft_bundle fails is the contact law's doing, not that of a short training.
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -15,7 +16,7 @@ import torch
 from diffsim_trainer.autograd import silence_warp
 from diffsim_trainer.checkpoint import load_checkpoint, save_checkpoint
 from diffsim_trainer.config import TrainConfig, load_config
-from diffsim_trainer.experiments.task import CPU_SIZE, Settings, build_shac, train
+from diffsim_trainer.experiments.task import build_shac, train
 from diffsim_trainer.export import export_bundle
 from diffsim_trainer.physics import ContactModel
 
@@ -42,14 +43,15 @@ def main(argv: list[str] | None = None) -> int:
         default=Path("config/train/anymal_d.yaml"),
         help="training configuration (YAML)",
     )
-    parser.add_argument("--robots", type=int, default=CPU_SIZE[0], help="robots that train at once")
-    parser.add_argument("--iterations", type=int, default=CPU_SIZE[1], help="updates of the policy")
+    parser.add_argument("--robots", type=int, help="robots that train at once (as in CONFIG)")
+    parser.add_argument("--iterations", type=int, help="updates of the policy (as in CONFIG)")
     args = parser.parse_args(argv)
     silence_warp()
     torch.set_num_threads(1)
     args.out.mkdir(parents=True, exist_ok=True)
-    settings = Settings(args.out, "cpu", False, load_config(args.config), 1)
-    config = settings.sized(args.robots, args.iterations, 0)
+    config = load_config(args.config)
+    env = replace(config.env, num_envs=args.robots or config.env.num_envs)
+    config = replace(config, env=env, iterations=args.iterations or config.iterations)
     for law in (ContactModel.SOFT, ContactModel.SMOOTHED):
         print(make_bundle(config, law, args.out), flush=True)
     return 0
