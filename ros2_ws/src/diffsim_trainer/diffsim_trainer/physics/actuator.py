@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import warp as wp
 
-from .model import build_model_type
+from .model import build_frozen, build_model_type
 from .spatial import build_spatial
 
 COULOMB_VELOCITY = 0.1  # rad/s, width v_c of the smooth Coulomb friction
@@ -26,7 +26,7 @@ MAX_DEMAND = 4.0  # demands beyond this multiple of the torque range are equal; 
 def build_actuator(real) -> SimpleNamespace:
     """Struct `Drive` and function `drive_leg` for `real`."""
     sp = build_spatial(real)
-    Model = build_model_type(real)
+    Model, frozen = build_model_type(real), build_frozen(real)
 
     @wp.struct
     class Drive:
@@ -70,10 +70,10 @@ def build_actuator(real) -> SimpleNamespace:
         demand = model.kp * kp_scale * (target - q) - kd * v
         torque, slope = soft_clamp(demand, lower, upper)
         motor = strength * torque
-        friction = model.viscous[joint] * v + model.coulomb[joint] * wp.tanh(
-            v / real(COULOMB_VELOCITY)
-        )
-        return motor, motor - friction, model.viscous[joint] + strength * kd * slope
+        friction = frozen.real(model.viscous, joint) * v + frozen.real(
+            model.coulomb, joint
+        ) * wp.tanh(v / real(COULOMB_VELOCITY))
+        return motor, motor - friction, frozen.real(model.viscous, joint) + strength * kd * slope
 
     @wp.func
     def drive_leg(

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 
 import warp as wp
 
-from .model import GRAVITY, build_model_type
+from .model import GRAVITY, build_frozen, build_model_type
 from .spatial import build_spatial
 
 
@@ -25,7 +25,7 @@ from .spatial import build_spatial
 def build_dynamics(real) -> SimpleNamespace:
     """Structs `Body`, `Leg`, `BaseEquation`, `BaseInverse` and the functions on them."""
     sp = build_spatial(real)
-    Model = build_model_type(real)
+    Model, frozen = build_model_type(real), build_frozen(real)
 
     @wp.struct
     class Body:
@@ -135,19 +135,19 @@ def build_dynamics(real) -> SimpleNamespace:
             omega,
             sp.vec3(),
             real(GRAVITY) * up,
-            model.mass[0] + added_mass,
-            model.com[0] + com_shift,
-            model.inertia[0],
+            frozen.real(model.mass, 0) + added_mass,
+            frozen.vec3(model.com, 0) + com_shift,
+            frozen.mat33(model.inertia, 0),
         )
 
     @wp.func
     def place_link(model: Model, joint: int, parent: Body, q: real, v: real) -> Body:
         """Body behind `joint` at joint position q and velocity v."""
-        offset = parent.rotation * model.joint_offset[joint]
-        axis = parent.rotation * model.joint_axis[joint]
+        offset = parent.rotation * frozen.vec3(model.joint_offset, joint)
+        axis = parent.rotation * frozen.vec3(model.joint_axis, joint)
         # w' = w + a q',  alpha' = alpha + w × a q',  a' = a + alpha × d + w × (w × d)
         return place_body(
-            parent.rotation * sp.joint_rotation(model.joint_axis[joint], q),
+            parent.rotation * sp.joint_rotation(frozen.vec3(model.joint_axis, joint), q),
             parent.origin + offset,
             axis,
             parent.omega + axis * v,
@@ -155,9 +155,9 @@ def build_dynamics(real) -> SimpleNamespace:
             parent.acceleration
             + wp.cross(parent.alpha, offset)
             + wp.cross(parent.omega, wp.cross(parent.omega, offset)),
-            model.mass[joint + 1],
-            model.com[joint + 1],
-            model.inertia[joint + 1],
+            frozen.real(model.mass, joint + 1),
+            frozen.vec3(model.com, joint + 1),
+            frozen.mat33(model.inertia, joint + 1),
         )
 
     @wp.func
@@ -173,7 +173,7 @@ def build_dynamics(real) -> SimpleNamespace:
         chain.hip = place_link(model, j, base, q[0], v[0])
         chain.thigh = place_link(model, j + 1, chain.hip, q[1], v[1])
         chain.shank = place_link(model, j + 2, chain.thigh, q[2], v[2])
-        chain.foot = chain.shank.origin + chain.shank.rotation * model.foot_offset[leg]
+        chain.foot = chain.shank.origin + chain.shank.rotation * frozen.vec3(model.foot_offset, leg)
         return chain
 
     @wp.func
@@ -215,15 +215,15 @@ def build_dynamics(real) -> SimpleNamespace:
         m13 = project(hip, n3, f3)
         m23 = project(thigh, n3, f3)
         mass_matrix = sp.mat33(
-            project(hip, n1, f1) + model.armature[j] + model.dt * damping[0],
+            project(hip, n1, f1) + frozen.real(model.armature, j) + model.dt * damping[0],
             m12,
             m13,
             m12,
-            project(thigh, n2, f2) + model.armature[j + 1] + model.dt * damping[1],
+            project(thigh, n2, f2) + frozen.real(model.armature, j + 1) + model.dt * damping[1],
             m23,
             m13,
             m23,
-            project(shank, n3, f3) + model.armature[j + 2] + model.dt * damping[2],
+            project(shank, n3, f3) + frozen.real(model.armature, j + 2) + model.dt * damping[2],
         )
 
         bias_moment2 = thigh.bias_moment + shank.bias_moment

@@ -1,6 +1,7 @@
 """The robot and the step settings as one Warp struct, and the layout of the packed arrays."""
 
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import warp as wp
@@ -57,6 +58,41 @@ def build_model_type(real):
         ground_offset: wp.array2d(dtype=real)  # [N, 2] m, added to x and y before looking up
 
     return Model
+
+
+@cache
+def build_frozen(real) -> SimpleNamespace:
+    """Functions `real`, `vec3`, `mat33` (array, index): an element of a model array as a constant.
+
+    The robot description carries no gradient; read like this, none is computed for it.
+    """
+    sp = build_spatial(real)
+
+    @wp.func
+    def frozen_real(values: wp.array(dtype=real), i: int) -> real:
+        return values[i]
+
+    @wp.func_grad(frozen_real)
+    def adj_frozen_real(values: wp.array(dtype=real), i: int, bar: real):
+        pass
+
+    @wp.func
+    def frozen_vec3(values: wp.array(dtype=sp.vec3), i: int) -> sp.vec3:
+        return values[i]
+
+    @wp.func_grad(frozen_vec3)
+    def adj_frozen_vec3(values: wp.array(dtype=sp.vec3), i: int, bar: sp.vec3):
+        pass
+
+    @wp.func
+    def frozen_mat33(values: wp.array(dtype=sp.mat33), i: int) -> sp.mat33:
+        return values[i]
+
+    @wp.func_grad(frozen_mat33)
+    def adj_frozen_mat33(values: wp.array(dtype=sp.mat33), i: int, bar: sp.mat33):
+        pass
+
+    return SimpleNamespace(real=frozen_real, vec3=frozen_vec3, mat33=frozen_mat33)
 
 
 def build_model(
