@@ -12,31 +12,6 @@ import warp as wp
 from diffsim_trainer.physics import Simulator, load_robot
 
 CONFIG = Path(__file__).parents[5] / "config" / "robot"
-wp.config.verify_autograd_array_access = True  # before any kernel is built
-
-
-class Detector:
-    """Warp's logger with its warnings about overwritten arrays turned into failures."""
-
-    def __init__(self, logger):
-        self._logger = logger
-
-    def __getattr__(self, name):
-        return getattr(self._logger, name)
-
-    def warning(self, message, *args, **settings):
-        if "already been read" in message:
-            raise AssertionError(message)
-        self._logger.warning(message, *args, **settings)
-
-
-@pytest.fixture(autouse=True)
-def detector():
-    """On during every test: whatever a gradient is taken of is recorded (`Bench.gradient`)."""
-    logger = wp.get_logger()
-    wp.set_logger(Detector(logger))
-    yield
-    wp.set_logger(logger)
 
 
 class Bench:
@@ -103,7 +78,7 @@ class Bench:
 
     def gradient(self, state, targets, substeps: int, weights):
         """Gradients of `loss` with respect to state, targets [T, N, 12] and params."""
-        with wp.Tape():  # only so that Warp's detector looks for overwritten arrays
+        with wp.Tape():  # for Warp's detector of overwritten arrays (`test_rollout.py`)
             total, tape, target_arrays, params = self._roll(state, targets, substeps, weights)
         state_bar = self.array(np.broadcast_to(weights.state, (self.num_envs, 37)))
         target_bars = [wp.zeros_like(target) for target in target_arrays]

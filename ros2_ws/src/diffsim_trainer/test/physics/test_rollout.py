@@ -12,15 +12,46 @@ import warp as wp
 
 from diffsim_trainer.autograd import simulate
 from diffsim_trainer.physics import ContactModel, Simulator
+from diffsim_trainer.physics.step import build_robot_kernel
 
 pytestmark = pytest.mark.physics
 needs_cuda = [pytest.mark.gpu, pytest.mark.skipif(not wp.is_cuda_available(), reason="needs CUDA")]
 DEVICES = ["cpu", pytest.param("cuda:0", marks=needs_cuda)]
 
 
-def test_detector_is_on(bench, robot):
-    # a recorded step that writes where a recorded step has read fails the test that makes it
+class Detector:
+    """Warp's logger with its warnings about overwritten arrays turned into failures."""
+
+    def __init__(self, logger):
+        self._logger = logger
+
+    def __getattr__(self, name):
+        return getattr(self._logger, name)
+
+    def warning(self, message, *args, **settings):
+        if "already been read" in message:
+            raise AssertionError(message)
+        self._logger.warning(message, *args, **settings)
+
+
+@pytest.fixture
+def detector():
+    """Warp's detector of overwritten arrays, on. It knows of kernels built while it is on, which
+    Warp does not cache: hence one test, and not all of them."""
+    logger = wp.get_logger()
+    wp.set_logger(Detector(logger))
+    wp.config.verify_autograd_array_access = True
+    yield
+    wp.config.verify_autograd_array_access = False
+    wp.set_logger(logger)
+
+
+def test_overwritten_states_are_detected(bench, robot, detector):
+    # a rollout as every gradient test makes it passes; a step that writes where one has read fails
     b = bench(robot, 1, contact=ContactModel.SMOOTHED)
+    build_robot_kernel(b.sim.real, ContactModel.SMOOTHED, False).module.unload()
+    weights = SimpleNamespace(state=np.ones(37), sensors=np.zeros((4, 10)))
+    b.gradient(b.standing(), robot.default_pose[None, None], 2, weights)
     states = [b.array(b.standing()), b.nan(37)]
     target, params = b.array(robot.default_pose[None]), b.array(b.params)
     delay, sensors = wp.zeros(1, dtype=wp.int32, device="cpu"), b.nan(4, 10)
