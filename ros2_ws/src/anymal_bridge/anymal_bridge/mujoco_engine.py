@@ -24,6 +24,8 @@ class MujocoEngine:
     def __init__(self, robot: Robot, dt: float) -> None:
         self._robot = robot
         self._model = mujoco.MjModel.from_xml_string(to_mjcf(robot, dt))
+        # A step depends on its state alone, not on the forces of the step before: runs repeat.
+        self._model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_WARMSTART)
         self._data = mujoco.MjData(self._model)
         self._base = self._model.body("base").id
         self._mass = float(self._model.body_mass[self._base])

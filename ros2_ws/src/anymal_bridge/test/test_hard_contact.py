@@ -339,3 +339,24 @@ def test_reset_leaves_time_running(sim):
     assert sim.time_ns == before
     assert sim.command_age() == np.inf
     np.testing.assert_array_equal(sim.sample.state[13:25], ROBOT.default_pose.astype(np.float32))
+
+
+def test_mujoco_step_depends_on_its_state_alone(pytestconfig):
+    """... and not on what was simulated before: a reset would else not give the same run again."""
+    pytest.importorskip("mujoco", reason="needs MuJoCo")
+    from anymal_bridge.mujoco_engine import MujocoEngine
+
+    robot = load_robot(pytestconfig.rootpath / "config/robot/anymal_d.yaml")
+    engine = MujocoEngine(robot, 0.0025)
+    start = np.zeros(37)
+    start[2], start[6], start[13:25] = robot.stand_height, 1.0, robot.default_pose
+    results = []
+    for height in (0.0, 0.3):  # of a fall that comes before
+        engine.state_out[0] = start
+        engine.state_out[0, 2] += height
+        engine.target[0] = robot.default_pose
+        for state in [None] * 40 + [start] + [None] * 40:
+            engine.state_in[0] = engine.state_out[0] if state is None else state
+            engine.step()
+        results.append(engine.state_out.tobytes())
+    assert results[0] == results[1]
