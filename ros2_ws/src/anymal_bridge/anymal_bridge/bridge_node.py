@@ -24,6 +24,7 @@ from .interface import (
     DIAGNOSTICS,
     FAN_OUT_RATE_HZ,
     READINGS,
+    ROBOT_COMMAND_TIMEOUT_S,
     STATE,
     STATE_RATE_HZ,
     advertise,
@@ -250,10 +251,10 @@ def _declare_limits(node: Node, robot: RobotFile) -> GuardLimits:
         return declare_number(node, f"guard.{name}", default, lower, upper, text)
 
     robot_timeout = declare_number(
-        node, "robot_command_timeout", COMMAND_TIMEOUT_S, 0.05, 1.0, "[s] the robot's own"
+        node, "robot_command_timeout", ROBOT_COMMAND_TIMEOUT_S, 0.05, 1.0, "[s] the robot's own"
     )
     command_timeout = declare(
-        "command_timeout", 0.06, 0.005, 1.0, "[s] without commands until damping"
+        "command_timeout", COMMAND_TIMEOUT_S, 0.005, 1.0, "[s] without commands until damping"
     )
     # Damping must come from here: what a robot does on its own time-out is not known for certain.
     latest = robot_timeout - 2.0 * WATCH_PERIOD_S

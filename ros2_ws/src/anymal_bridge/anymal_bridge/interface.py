@@ -30,7 +30,10 @@ from series_elastic_actuator_msgs.msg import SeActuatorCommands, SeActuatorReadi
 
 STATE_RATE_HZ = 400.0  # of the robot's state estimator and low-level loop
 FAN_OUT_RATE_HZ = 50.0  # of the standard topics, for people to look at
-COMMAND_TIMEOUT_S = 0.1  # s, the robot's own: without a command for this long it damps
+ROBOT_COMMAND_TIMEOUT_S = 0.1  # s, the robot's own: without a command for this long it damps
+COMMAND_TIMEOUT_S = 0.08
+"""s, of the bridge and the simulated robot: of commands at 50 Hz two in a row may be lost, and
+damping is there 0.1 s after the sender died, the way through DDS included."""
 
 ODOM_FRAME = "odom"
 BASE_FRAME = "base"

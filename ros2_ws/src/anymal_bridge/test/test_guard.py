@@ -10,6 +10,7 @@ import pytest
 
 from anymal_bridge import guard as guard_module
 from anymal_bridge.guard import FILTERS, TRIPS, Guard, GuardLimits, GuardState, Reason
+from anymal_bridge.interface import COMMAND_TIMEOUT_S
 from anymal_bridge.joint_command import JointCommand, Mode, damping_command
 from anymal_bridge.robot_sample import RobotState
 
@@ -24,7 +25,7 @@ LIMITS = GuardLimits(
     kd_max=20.0,
     target_rate=25.0,
     take_over=0.3,
-    command_timeout=0.06,
+    command_timeout=COMMAND_TIMEOUT_S,
     state_timeout=0.1,
     damping=5.0,
 )
@@ -55,13 +56,13 @@ def armed_guard(dry_run: bool = False) -> Guard:
 
 
 def no_command(guard):
-    see_robot(guard, 0.061)
-    return guard.watch(0.061)
+    see_robot(guard, 0.081)
+    return guard.watch(0.081)
 
 
 def command_for_an_old_state(guard):
     see_robot(guard, 0.1)
-    return guard.offer(0.1, spring(stamp_ns=STATE_NS + 39_000_000))  # 61 ms old
+    return guard.offer(0.1, spring(stamp_ns=STATE_NS + 19_000_000))  # 81 ms old
 
 
 def no_state(guard):
@@ -317,6 +318,15 @@ def test_damping_carries_the_stamp_of_the_newest_state():
     assert guard.watch(0.06).command.stamp_ns == STATE_NS + 50_000_000
 
 
+def test_two_lost_commands_do_not_stop_the_robot():
+    guard = armed_guard()
+    for now in (0.02, 0.04, 0.06):
+        see_robot(guard, now)
+        guard.watch(now)
+    output = guard.offer(0.06, spring(stamp_ns=STATE_NS + 60_000_000))
+    assert guard.state is GuardState.ARMED and output.command.kp[0] == 85.0
+
+
 def test_arming_again_changes_nothing():
     """The second call neither takes the running spring for a new one nor forgets its command."""
     guard = armed_guard()
@@ -329,8 +339,8 @@ def test_arming_again_changes_nothing():
 def test_refused_arming_does_not_hide_a_silent_controller():
     guard = armed_guard()
     guard.arm(0.05)
-    see_robot(guard, 0.061)
-    assert is_damping(guard.watch(0.061)) and guard.reason is Reason.COMMAND_AGE
+    see_robot(guard, 0.081)
+    assert is_damping(guard.watch(0.081)) and guard.reason is Reason.COMMAND_AGE
 
 
 def test_spring_stays_within_the_torque_limit_when_the_target_may_not_follow_the_joint():

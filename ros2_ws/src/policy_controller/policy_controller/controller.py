@@ -30,6 +30,8 @@ from policy_controller.sample import LoopHealth, Outcome, Reason, Sample, Stage
 from policy_controller.state import NUM_JOINTS, JointCommand, RobotState, VelocityCommand
 
 HEALTHY = LoopHealth()
+STOP_HASTE = 2.0
+"""A stop, a velocity command of zero, is followed at this many times the acceleration limits."""
 
 
 @dataclass(frozen=True)
@@ -266,7 +268,8 @@ class PolicyController:
         return self._machine.take_over(self._default_pose + self.bundle.action.scale * action)
 
     def _update_velocity(self, sample: Sample) -> None:
-        """Move the velocity given to the policy towards the command at limited acceleration."""
+        """Move the velocity given to the policy towards the command at limited acceleration; a stop
+        may be quicker."""
         found = self._filter.check(Stage.COMMAND, sample)
         self._violations += found
         if self._machine.stopping or worst(found) >= Outcome.ZERO_COMMAND:
@@ -276,7 +279,8 @@ class PolicyController:
             wanted = np.array((command.linear_x, command.linear_y, command.yaw_rate))
             if worst(found) == Outcome.LIMIT:
                 wanted = np.clip(wanted, *self._command_range)
-        step = np.clip(wanted - self._velocity, -self._command_step, self._command_step)
+        limit = self._command_step if wanted.any() else STOP_HASTE * self._command_step
+        step = np.clip(wanted - self._velocity, -limit, limit)
         self._velocity = self._velocity + step
 
     def _reset_policy(self) -> None:

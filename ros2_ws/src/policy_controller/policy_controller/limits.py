@@ -74,7 +74,7 @@ class SafetyLimits:
         "number", "time one drive may be saturated", 0.5, unit="s", low=0.02, high=5.0
     )
     command_timeout: float = spec(
-        "number", "age of the velocity command", 0.3, unit="s", low=0.05, high=2.0
+        "number", "age of the velocity command", 0.2, unit="s", low=0.05, high=2.0
     )
     max_action_jump: float = spec(
         "number", "change of one action in one tick", 1.6, unit="1", low=0.05, high=20.0

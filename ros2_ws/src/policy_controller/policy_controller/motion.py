@@ -112,7 +112,7 @@ class MotionSettings:
     )
     linear_acceleration: float = spec(
         "number",
-        "greatest change of the velocity command given to the policy",
+        "greatest change of the velocity command given to the policy; twice that for a stop",
         1.5,
         unit="m/s^2",
         low=0.1,
@@ -120,7 +120,7 @@ class MotionSettings:
     )
     yaw_acceleration: float = spec(
         "number",
-        "greatest change of the yaw rate command given to the policy",
+        "greatest change of the yaw rate command given to the policy; twice that for a stop",
         3.0,
         unit="rad/s^2",
         low=0.1,

@@ -18,7 +18,7 @@ class Outcome(IntEnum):
     LIMIT = 1
     """The value is cut to its limit and used."""
     ZERO_COMMAND = 2
-    """The velocity command counts as zero; the robot slows down at its acceleration limit."""
+    """The velocity command counts as zero; the robot slows down as for a stop."""
     DAMPING = 3
     """The drives are damped in the same tick, and FAULT is latched unless the robot was PASSIVE."""
 

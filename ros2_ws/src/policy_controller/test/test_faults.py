@@ -396,8 +396,11 @@ def test_state_that_stops_coming(walking, context, files):
         node.close()
 
 
-def test_no_bad_number_was_ever_commanded(bag):
+def test_no_bad_number_was_ever_commanded(bag, request):
     """Scan of the recording of all the tests above."""
+    calls = [item.callspec for item in request.session.items if hasattr(item, "callspec")]
+    if not FAULTS.keys() <= {call.params.get("reason") for call in calls}:
+        pytest.skip("scans what the other tests of this file recorded; run the whole file")
     process = _shared["recorder"]
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0

@@ -155,8 +155,8 @@ TRIPS = {
         lambda rig: run(rig, 1, 0.0, 0.0, math.inf),
     ),
     Reason.COMMAND_STALE: (
-        lambda rig: lose_commands(rig, 0.28),
-        lambda rig: lose_commands(rig, 0.32),
+        lambda rig: lose_commands(rig, 0.18),
+        lambda rig: lose_commands(rig, 0.22),
     ),
     Reason.COMMAND_NOT_REARMED: (
         lambda rig: lose_commands(rig, 0.4, (0.0,), (0.5,)),

@@ -278,7 +278,7 @@ def test_leaving_walk_stops_before_standing(rig):
         result = rig.tick()
     assert result.motion == S.WALK and "stopping" in result.detail
     speeds = [r.velocity_command[0] for r in rig.results[start:]]
-    np.testing.assert_allclose(np.diff(speeds)[:20], -1.5 * PERIOD, atol=1e-12)
+    np.testing.assert_allclose(np.diff(speeds)[:11], -3.0 * PERIOD, atol=1e-12)
     assert speeds[-1] == 0.0
     rig.velocity = np.zeros(12)
     rig.run_until(S.STAND)

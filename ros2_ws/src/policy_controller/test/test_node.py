@@ -364,7 +364,7 @@ def test_lost_velocity_commands_stop_the_robot(active, robot_side):
     robot_side.run(20)
     assert robot_side.command_received((0.6, 0.0, 0.0))
     robot_side.twist = None
-    status = robot_side.run(60)  # 0.3 s until it is stale, 0.4 s to slow down
+    status = robot_side.run(21)  # 0.2 s until it is stale, 0.2 s to slow down
     assert status.motion_state == S.WALK and "COMMAND_STALE" in status.reasons
     assert robot_side.command_received((0.0, 0.0, 0.0))
     robot_side.twist = (0.6, 0.0, 0.0)
