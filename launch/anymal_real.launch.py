@@ -1,7 +1,7 @@
 """A policy on ANYmal. Nothing is sent to the drives unless told so; nothing starts uncertified.
 
 ros2 launch policy_controller anymal_real.launch.py bundle:=DIRECTORY [dry_run:=false]
-    [record:=false]
+    [transport:=ros1] [record:=false] [joystick:=true]
 """
 
 from launch import LaunchDescription
@@ -14,14 +14,14 @@ from launch_ros.substitutions import FindPackageShare
 
 from policy_controller.certificate import NO_OVERRIDE, admit_files
 
-ON = {"default_value": "true", "choices": ["true", "false"]}
+OFF = {"default_value": "false", "choices": ["true", "false"]}
+ON = OFF | {"default_value": "true"}
 TRANSPORT = {"default_value": "ros2", "choices": ["ros2", "ros1"]}
 
 
 def generate_launch_description() -> LaunchDescription:
     controller = PathJoinSubstitution([FindPackageShare("policy_controller"), "config"])
     bridge = PathJoinSubstitution([FindPackageShare("anymal_bridge"), "config"])
-    robot = PathJoinSubstitution([controller, "robot", "anymal_d.yaml"])
     limits = PathJoinSubstitution([controller, "scenarios", "suite.yaml"])
     settings = PathJoinSubstitution([controller, "controller.yaml"])
     override = LaunchConfiguration("certificate_override")
@@ -42,6 +42,7 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument("bundle", description="policy bundle"),
             DeclareLaunchArgument("robot", default_value=robot, description="robot file"),
             DeclareLaunchArgument("record", **ON, description="record into MCAP files"),
+            DeclareLaunchArgument("joystick", **OFF, description="drive with a joystick"),
             DeclareLaunchArgument("dry_run", **ON, description="send the drives nothing"),
             DeclareLaunchArgument("transport", **TRANSPORT, description="what the robot speaks"),
             DeclareLaunchArgument(
@@ -73,6 +74,10 @@ def generate_launch_description() -> LaunchDescription:
             IncludeLaunchDescription(
                 PathJoinSubstitution([controller, "..", "launch", "record.launch.py"]),
                 condition=IfCondition(LaunchConfiguration("record")),
+            ),
+            IncludeLaunchDescription(
+                PathJoinSubstitution([controller, "..", "launch", "teleop.launch.py"]),
+                condition=IfCondition(LaunchConfiguration("joystick")),
             ),
         ]
     )

@@ -14,6 +14,7 @@ from rclpy.node import Node
 from rclpy.serialization import deserialize_message
 from std_srvs.srv import Trigger
 
+from .clock_offset import ClockOffset
 from .conversions import StateError, StateReader, read_commands, stamp_to_ns
 from .diagnostics import ERROR, WARN, Status, to_message
 from .fan_out import FanOut
@@ -75,6 +76,7 @@ class AnymalBridgeNode(Node):
         self.create_service(Trigger, "~/stop", self._on_stop)
         self.create_service(Trigger, "~/disarm", self._on_disarm)
 
+        self._clock_offset = ClockOffset()
         self._counts = Counter()
         self._counted = (time.monotonic(), Counter())
         self._would_send: Output | None = None
@@ -172,6 +174,7 @@ class AnymalBridgeNode(Node):
             return
         stamp_ns = stamp_to_ns(message.header.stamp)
         with self._lock:
+            self._clock_offset.add(self.get_clock().now().nanoseconds, stamp_ns)
             self._guard.observe_state(
                 time.monotonic(), stamp_ns, sample.state[JOINT_POSITION], sample.robot_state
             )
@@ -212,6 +215,8 @@ class AnymalBridgeNode(Node):
                 "detail": guard.detail,
                 "dry_run": guard.dry_run,
             }
+            status.values["robot_clock_offset_s"] = self._clock_offset.estimate
+            clock_problem = self._clock_offset.problem()
             status.values |= {f"clamped_{name}": n for name, n in guard.counts.items()}
         for key in ("commands", "sent", "states", "readings"):
             rate = (counts[key] - counts_before[key]) / (now - before)
@@ -224,7 +229,7 @@ class AnymalBridgeNode(Node):
         elif guard.dry_run:
             status.report(WARN, "armed in dry run: nothing is sent")
         status.values["transport"] = problem = self._transport.problem()
-        for text in (problem, self._unconnected):
+        for text in (problem, self._unconnected, clock_problem):
             if text:
                 status.report(WARN, text)
         if guard.dry_run and output:
