@@ -1,7 +1,6 @@
 """A policy on ANYmal. Nothing is sent to the drives unless told so; nothing starts uncertified.
 
 ros2 launch policy_controller anymal_real.launch.py bundle:=DIRECTORY [dry_run:=false]
-    [transport:=ros1] [record:=false] [joystick:=true]
 """
 
 from launch import LaunchDescription
@@ -15,23 +14,29 @@ from launch_ros.substitutions import FindPackageShare
 from policy_controller.certificate import NO_OVERRIDE, admit_files
 
 OFF = {"default_value": "false", "choices": ["true", "false"]}
-ON = OFF | {"default_value": "true"}
+ON = {"default_value": "true", "choices": ["true", "false"]}
+REASON = {"default_value": NO_OVERRIDE}
 TRANSPORT = {"default_value": "ros2", "choices": ["ros2", "ros1"]}
 
 
 def generate_launch_description() -> LaunchDescription:
     controller = PathJoinSubstitution([FindPackageShare("policy_controller"), "config"])
     bridge = PathJoinSubstitution([FindPackageShare("anymal_bridge"), "config"])
+    robot = [controller, "/robot/anymal_d.yaml"]
     limits = PathJoinSubstitution([controller, "scenarios", "suite.yaml"])
     settings = PathJoinSubstitution([controller, "controller.yaml"])
+    recording = PathJoinSubstitution([controller, "..", "launch", "record.launch.py"])
+    teleop = PathJoinSubstitution([controller, "..", "launch", "teleop.launch.py"])
+    wanted = IfCondition(LaunchConfiguration("record"))
+    driven = IfCondition(LaunchConfiguration("joystick"))
     override = LaunchConfiguration("certificate_override")
-    admitted = (LaunchConfiguration("bundle"), LaunchConfiguration("robot"))
-    admitted = (*admitted, limits, settings, override)
-    shared = {"robot": ParameterValue(LaunchConfiguration("robot"), value_type=str)}
+    bundle, chosen = LaunchConfiguration("bundle"), LaunchConfiguration("robot")
+    admitted = (bundle, chosen, limits, settings, override)
+    shared = {"robot": ParameterValue(chosen, value_type=str)}
     dry_run = ParameterValue(LaunchConfiguration("dry_run"), value_type=bool)
     link = {"dry_run": dry_run, "transport": LaunchConfiguration("transport")}
     own = {
-        "bundle": ParameterValue(LaunchConfiguration("bundle"), value_type=str),
+        "bundle": ParameterValue(bundle, value_type=str),
         "autostart": True,
         "require_certificate": True,
         "certificate_override": ParameterValue(override, value_type=str),
@@ -45,16 +50,13 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument("joystick", **OFF, description="drive with a joystick"),
             DeclareLaunchArgument("dry_run", **ON, description="send the drives nothing"),
             DeclareLaunchArgument("transport", **TRANSPORT, description="what the robot speaks"),
-            DeclareLaunchArgument(
-                "certificate_override", default_value=NO_OVERRIDE, description="why none is needed"
-            ),
+            DeclareLaunchArgument("certificate_override", **REASON, description="why none"),
             OpaqueFunction(
                 function=lambda context: [
                     LogInfo(msg=admit_files(*(part.perform(context) for part in admitted)))
                 ]
             ),
-            # Neither ends the other: without commands the bridge damps the robot.
-            Node(
+            Node(  # neither ends the other: without commands the bridge damps the robot
                 package="anymal_bridge",
                 executable="bridge_node",
                 name="anymal_bridge",
@@ -71,13 +73,7 @@ def generate_launch_description() -> LaunchDescription:
                 sigterm_timeout="20",  # s, to stop, lie down and rest
                 parameters=[PathJoinSubstitution([controller, "controller.yaml"]), shared, own],
             ),
-            IncludeLaunchDescription(
-                PathJoinSubstitution([controller, "..", "launch", "record.launch.py"]),
-                condition=IfCondition(LaunchConfiguration("record")),
-            ),
-            IncludeLaunchDescription(
-                PathJoinSubstitution([controller, "..", "launch", "teleop.launch.py"]),
-                condition=IfCondition(LaunchConfiguration("joystick")),
-            ),
+            IncludeLaunchDescription(recording, condition=wanted),
+            IncludeLaunchDescription(teleop, condition=driven),
         ]
     )

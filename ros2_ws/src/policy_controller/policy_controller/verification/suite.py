@@ -126,15 +126,16 @@ def _draw(random: np.random.Generator, bounds: Any) -> float:
 
 def _nominal(cases: Sequence[Case]) -> dict[str, Any]:
     """What every case starts from: each parameter that any of them changes, as if none did."""
-    changed = set()
+    changed: dict[str, Any] = {}
     for case in cases:
-        changed |= case.parameters.keys()
+        changed |= case.parameters
         for segment in case.scenario.segments:
-            changed |= segment.robot.keys() - {"push_velocity"}
-    known = {"world.friction": 0.8, "world.kp_scale": 1.0, "world.kd_scale": 1.0}
-    known |= {"world.motor_strength": 1.0, "fault.nan_joint": "", "seed": 0}
-    known |= {"fault.quaternion_wxyz": False, "fault.robot_state": 0}
-    return {key: known.get(key, 0.0) for key in sorted(changed)}
+            changed |= segment.robot
+    changed.pop("push_velocity", None)  # pushes whenever it is set
+    ones = {f"world.{name}": 1.0 for name in ("kp_scale", "kd_scale", "motor_strength")}
+    known = ones | {"world.friction": 0.8}
+    # all others are off: zero, false or empty
+    return {key: known.get(key, type(value)()) for key, value in sorted(changed.items())}
 
 
 def _check_keys(data: Any, allowed: set[str], place: str) -> None:
