@@ -125,8 +125,8 @@ def test_every_number_passes_both_ways_at_the_robots_rate(pair):
     readings = Readings(7, 5, 13, list(range(12)), readings_values.ravel().tolist())
     end = time.monotonic() + PATIENCE_S
     first, fewest = 2, 0
-    # Queues hold the newest only, so a busy machine skips some and may need several attempts; what
-    # does arrive is whole and in order every time.
+    # Queues hold the newest only, so a busy machine skips some and may need several attempts, and
+    # may damp the robot meanwhile, as silence does; what arrives is whole and in order every time.
     while fewest <= 300:
         assert time.monotonic() < end, f"at most {fewest} of 400 packets came through"
         bridge.packets.clear(), robot.packets.clear()
@@ -142,7 +142,7 @@ def test_every_number_passes_both_ways_at_the_robots_rate(pair):
         counts = []
         for packets, expected in (
             (bridge.of(State), a_state),
-            (robot.of(Command), a_command),
+            ([p for p in robot.of(Command) if p != a_damping(p.stamp_ns)], a_command),
             (bridge.of(Readings), lambda stamp_ns: readings._replace(stamp_ns=stamp_ns)),
         ):
             stamps = [packet.stamp_ns for packet in packets]

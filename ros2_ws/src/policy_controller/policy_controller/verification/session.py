@@ -134,7 +134,7 @@ def record_run(
     with (
         own_domain(),
         NodeProcesses(
-            setup.nodes(), log_directory, os.environ | _ros1(log_directory), setup.real_time
+            setup.nodes(), log_directory, _environment(setup.link, log_directory), setup.real_time
         ) as processes,
     ):
         rclpy.init(
@@ -187,9 +187,13 @@ def own_domain() -> Iterator[None]:
         reserved.__exit__(None, None, None)
 
 
-def _ros1(log_directory: Path) -> dict[str, str]:
-    """Where ROS 1 writes its logs, and the name by which its nodes find each other here."""
-    return {"ROS_HOSTNAME": "localhost", "ROS_LOG_DIR": str(log_directory.resolve() / "ros1")}
+def _environment(link: Link, log_directory: Path) -> dict[str, str]:
+    """Ours; on ROS 1 also where its logs go, and the name by which its nodes find each other."""
+    if link is not Link.ROS1:
+        return dict(os.environ)
+    logs = str(log_directory.resolve() / "ros1")
+    return os.environ | {"ROS_HOSTNAME": "localhost", "ROS_LOG_DIR": logs}
+
 
 
 def _python_node(
