@@ -21,7 +21,7 @@ COMMANDS = [
     path
     for folder in (SOURCE, ROOT / "benchmarks")
     for path in sorted(folder.rglob("*.py"))
-    if "test" not in path.parts and path != INTERNAL and calls_of(path, "ArgumentParser")
+    if "test" not in path.parts and path != INTERNAL and calls_of(path, "add_argument")
 ]
 
 

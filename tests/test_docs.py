@@ -54,13 +54,14 @@ COMMANDS = [
 
 
 def read_module(name: str) -> str:
-    """The source of one of our modules that is run with -m."""
+    """The source of one of our modules that is run with -m, and of where its options are shared."""
     path = SOURCE / name.split(".")[0] / name.replace(".", "/")
     path = path / "__main__.py" if path.is_dir() else path.with_suffix(".py")
     assert path.is_file(), f"no module {name}"
     source = path.read_text()
     assert '__name__ == "__main__"' in source, f"{name} cannot be run with -m"
-    return source
+    shared = path.parent / "options.py"
+    return source + (shared.read_text() if "make_parser" in source else "")
 
 
 @pytest.mark.parametrize("words", COMMANDS)

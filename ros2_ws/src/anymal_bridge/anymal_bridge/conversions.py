@@ -119,6 +119,21 @@ class StateWriter:
         return message
 
 
+def make_readings(
+    joint_names: Sequence[str], stamp: Time, command_stamp: Time
+) -> SeActuatorReadings:
+    """A message with one reading a joint; all share the two stamps."""
+    header = Header(stamp=stamp, frame_id=BASE_FRAME)
+    command_header = Header(stamp=command_stamp, frame_id=BASE_FRAME)
+    message = SeActuatorReadings()
+    for name in joint_names:
+        reading = SeActuatorReading(header=header)
+        reading.state.header, reading.state.name = header, name
+        reading.commanded.header, reading.commanded.name = command_header, name
+        message.readings.append(reading)
+    return message
+
+
 class ReadingsWriter:
     """Fills one ``SeActuatorReadings``, the same object at every ``write``.
 
@@ -128,14 +143,7 @@ class ReadingsWriter:
 
     def __init__(self, joint_names: Sequence[str]) -> None:
         self._stamp, self._command_stamp = Time(), Time()
-        header = Header(stamp=self._stamp, frame_id=BASE_FRAME)
-        command_header = Header(stamp=self._command_stamp, frame_id=BASE_FRAME)
-        self.message = SeActuatorReadings()
-        for name in joint_names:
-            reading = SeActuatorReading(header=header)
-            reading.state.header, reading.state.name = header, name
-            reading.commanded.header, reading.commanded.name = command_header, name
-            self.message.readings.append(reading)
+        self.message = make_readings(joint_names, self._stamp, self._command_stamp)
         self._command: JointCommand | None = None
 
     def write(

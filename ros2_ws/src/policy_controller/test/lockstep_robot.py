@@ -6,14 +6,19 @@ robot of anymal_bridge is the real counterpart, and tests/ runs the node against
 
 from __future__ import annotations
 
+import gc
+import itertools
 import math
+import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import rclpy
 from anymal_msgs.msg import AnymalState, Contact
+from domain_coordinator import domain_id
 from footlight_msgs.msg import ControllerStatus
 from footlight_msgs.srv import SetMotionState
 from geometry_msgs.msg import Twist, TwistStamped
@@ -36,6 +41,22 @@ def wait_for(condition: Callable[[], object], what: str, patience: float = PATIE
     while not condition():
         assert time.monotonic() < end, f"waited {patience} s for {what}"
         time.sleep(0.002)
+
+
+@contextmanager
+def own_context() -> Iterator[rclpy.Context]:
+    """A ROS context in a domain that no other test uses.
+
+    The search begins at this process: killed runs may have left nodes in the first domains.
+    """
+    gc.collect()  # a lifecycle node stays in the graph while anything refers to it
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    context = rclpy.Context()
+    numbers = itertools.count(os.getpid())
+    with domain_id(lambda: next(numbers) % 100 + 1) as domain:
+        rclpy.init(context=context, domain_id=domain)
+        yield context
+        rclpy.shutdown(context=context)
 
 
 class LockstepRobot:

@@ -7,8 +7,6 @@ the test that shows it instead. A guard without an entry here fails the first te
 
 from __future__ import annotations
 
-import gc
-import itertools
 import math
 import os
 import signal
@@ -28,9 +26,8 @@ rclpy = pytest.importorskip("rclpy")
 pytest.importorskip("anymal_msgs")
 
 from anymal_msgs.msg import AnymalState  # noqa: E402
-from domain_coordinator import domain_id  # noqa: E402
 from footlight_msgs.msg import ControllerStatus as S  # noqa: E402
-from lockstep_robot import PERIOD_NS, LockstepRobot, wait_for  # noqa: E402
+from lockstep_robot import PERIOD_NS, LockstepRobot, own_context, wait_for  # noqa: E402
 from rclpy.lifecycle import TransitionCallbackReturn  # noqa: E402
 from rclpy.parameter import Parameter  # noqa: E402
 from sample_policies import DEFAULT_POSE, LOWER, UPPER, build_golden  # noqa: E402
@@ -180,14 +177,8 @@ def test_every_reason_has_its_fault():
 @pytest.fixture(scope="module")
 def context():
     """A ROS context in a domain that no other test uses."""
-    gc.collect()
-    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-    context = rclpy.Context()
-    numbers = itertools.count(os.getpid())
-    with domain_id(lambda: next(numbers) % 100 + 1) as domain:
-        rclpy.init(context=context, domain_id=domain)
+    with own_context() as context:
         yield context
-        rclpy.shutdown(context=context)
 
 
 @pytest.fixture

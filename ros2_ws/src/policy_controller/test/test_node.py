@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-import itertools
 import json
-import os
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,10 +14,9 @@ pytest.importorskip("anymal_msgs")
 
 from anymal_msgs.msg import AnymalState  # noqa: E402
 from diagnostic_msgs.msg import DiagnosticArray  # noqa: E402
-from domain_coordinator import domain_id  # noqa: E402
 from footlight_msgs.msg import ControllerStatus  # noqa: E402
 from geometry_msgs.msg import TwistStamped  # noqa: E402
-from lockstep_robot import LockstepRobot, stamp_of, wait_for  # noqa: E402
+from lockstep_robot import LockstepRobot, own_context, stamp_of, wait_for  # noqa: E402
 from rclpy.lifecycle import TransitionCallbackReturn  # noqa: E402
 from rclpy.parameter import Parameter  # noqa: E402
 from series_elastic_actuator_msgs.msg import SeActuatorCommand, SeActuatorCommands  # noqa: E402
@@ -47,18 +43,9 @@ S = ControllerStatus
 
 @pytest.fixture
 def context():
-    """A ROS context in a domain that no other test uses.
-
-    The search begins at this process: killed runs may have left nodes in the first domains.
-    """
-    gc.collect()  # a lifecycle node stays in the graph while anything refers to it
-    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-    context = rclpy.Context()
-    numbers = itertools.count(os.getpid())
-    with domain_id(lambda: next(numbers) % 100 + 1) as domain:
-        rclpy.init(context=context, domain_id=domain)
+    """A ROS context in a domain that no other test uses."""
+    with own_context() as context:
         yield context
-        rclpy.shutdown(context=context)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import subprocess
@@ -17,8 +16,7 @@ rclpy = pytest.importorskip("rclpy")
 pytest.importorskip("anymal_msgs")
 
 from anymal_msgs.msg import AnymalState  # noqa: E402
-from domain_coordinator import domain_id  # noqa: E402
-from lockstep_robot import STATE_QOS, wait_for  # noqa: E402
+from lockstep_robot import STATE_QOS, own_context, wait_for  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
 
 from policy_controller.bag.reader import BagReader  # noqa: E402
@@ -29,13 +27,8 @@ pytestmark = pytest.mark.ros
 @pytest.fixture
 def node():
     """A node in a domain that no other test uses."""
-    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-    context = rclpy.Context()
-    numbers = itertools.count(os.getpid())
-    with domain_id(lambda: next(numbers) % 100 + 1) as domain:
-        rclpy.init(context=context, domain_id=domain)
+    with own_context() as context:
         yield rclpy.create_node("talker", context=context)
-        rclpy.shutdown(context=context)
 
 
 @contextmanager

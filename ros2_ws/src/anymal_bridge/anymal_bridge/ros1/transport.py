@@ -8,11 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from builtin_interfaces.msg import Time
 from rclpy.serialization import serialize_message
-from series_elastic_actuator_msgs.msg import SeActuatorReading, SeActuatorReadings
-from std_msgs.msg import Header
+from series_elastic_actuator_msgs.msg import SeActuatorReadings
 
-from ..conversions import StateWriter, set_stamp
-from ..interface import BASE_FRAME
+from ..conversions import StateWriter, make_readings, set_stamp
 from ..joint_command import JointCommand
 from ..robot_sample import STATE_SIZE, RobotSample
 from ..transport import Receive, RobotTopics
@@ -128,14 +126,7 @@ class ReadingsMaker:
 
     def __init__(self, joint_names: Sequence[str]) -> None:
         self._stamp, self._commanded_stamp = Time(), Time()
-        header = Header(stamp=self._stamp, frame_id=BASE_FRAME)
-        commanded_header = Header(stamp=self._commanded_stamp, frame_id=BASE_FRAME)
-        self._message = SeActuatorReadings()
-        for name in joint_names:
-            reading = SeActuatorReading(header=header)
-            reading.state.header, reading.state.name = header, name
-            reading.commanded.header, reading.commanded.name = commanded_header, name
-            self._message.readings.append(reading)
+        self._message = make_readings(joint_names, self._stamp, self._commanded_stamp)
 
     def make(self, packet: Readings) -> SeActuatorReadings:
         set_stamp(self._stamp, packet.stamp_ns)

@@ -25,6 +25,7 @@ from policy_controller.certificate import (
     write_certificate,
 )
 from policy_controller.fields import RefusedError
+from policy_controller.verification.options import find_robot, make_parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,7 +47,7 @@ def certify(report: Path, bundle: Path, robot: Path | None, suite: Path, setting
 
     Raises CertificateError if the report has not passed, is not complete, or is about something
     else than the files are now."""
-    robot = robot or Path("config/robot") / f"{load_bundle(bundle).robot.name}.yaml"
+    robot = find_robot(robot, load_bundle(bundle))
     content = json.loads((report / "report.json").read_text())
     subject = describe_subject(bundle, robot, suite, *read_controller_settings(settings))
     certified, problems = content["provenance"]["subject"], []
@@ -72,30 +73,12 @@ def certify(report: Path, bundle: Path, robot: Path | None, suite: Path, setting
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument(
         "--report",
         type=Path,
         default=Path("report/verify"),
         help="folder of the report of `verify`",
-    )
-    parser.add_argument("--bundle", type=Path, required=True, help="directory or .zip")
-    parser.add_argument(
-        "--robot", type=Path, help="default config/robot/<robot of the bundle>.yaml"
-    )
-    parser.add_argument(
-        "--suite",
-        type=Path,
-        default=Path("config/scenarios/suite.yaml"),
-        help="scenarios and limits (YAML)",
-    )
-    parser.add_argument(
-        "--settings",
-        type=Path,
-        default=Path("config/controller.yaml"),
-        help="parameters of the controller (YAML)",
     )
     return parser.parse_args(arguments)
 

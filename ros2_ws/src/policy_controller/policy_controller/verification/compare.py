@@ -25,6 +25,7 @@ from policy_controller.bundle import load_bundle
 from policy_controller.state import FOOT_NAMES, JOINT_NAMES
 from policy_controller.verification.bench import Bench
 from policy_controller.verification.compare_plot import draw_joints, draw_velocity
+from policy_controller.verification.options import find_robot, make_parser
 from policy_controller.verification.recorder import Topics, decode_messages
 from policy_controller.verification.recording import NANO, Recording
 from policy_controller.verification.report import plain
@@ -157,7 +158,7 @@ def _torque_rms(recording: Recording, duration: float) -> np.ndarray:
 
 def _compare(options: argparse.Namespace) -> int:
     bundle = load_bundle(options.bundle)
-    robot = options.robot or Path("config/robot") / f"{bundle.robot.name}.yaml"
+    robot = find_robot(options.robot, bundle)
     recorded = read_bag(options.bag, bundle.control_period, Topics())
     if recorded.status.bundle != bundle.sha256:
         raise RunFailedError(
@@ -199,30 +200,12 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--bag", type=Path, required=True, help=".mcap file or folder")
-    parser.add_argument("--bundle", type=Path, required=True, help="directory or .zip that ran")
     parser.add_argument(
         "--out", type=Path, default=Path("report/compare"), help="folder for the results"
     )
     parser.add_argument("--engine", choices=ENGINES, default="warp", help="physics of the robot")
-    parser.add_argument(
-        "--robot", type=Path, help="default config/robot/<robot of the bundle>.yaml"
-    )
-    parser.add_argument(
-        "--suite",
-        type=Path,
-        default=Path("config/scenarios/suite.yaml"),
-        help="scenarios and limits (YAML)",
-    )
-    parser.add_argument(
-        "--settings",
-        type=Path,
-        default=Path("config/controller.yaml"),
-        help="parameters of the controller (YAML)",
-    )
     return parser.parse_args(arguments)
 
 

@@ -33,6 +33,7 @@ from policy_controller.verification.feet import FootKinematics
 from policy_controller.verification.layout import Run
 from policy_controller.verification.metrics import RobotLimits, measure
 from policy_controller.verification.operator import OperatorError
+from policy_controller.verification.options import find_robot
 from policy_controller.verification.page import Provenance
 from policy_controller.verification.processes import NodeDiedError, may_use_real_time
 from policy_controller.verification.recording import save_recording
@@ -105,7 +106,7 @@ def _run(options: argparse.Namespace, console: Console) -> int:
 def _prepare(options: argparse.Namespace) -> Setup:
     """Read and check everything before anything is started."""
     bundle = load_bundle(options.bundle)
-    robot_path = options.robot or Path("config/robot") / f"{bundle.robot.name}.yaml"
+    robot_path = find_robot(options.robot, bundle)
     check_robot(bundle, load_robot_description(robot_path))
     scenario = load_scenario(options.scenario)
     check_command_range(

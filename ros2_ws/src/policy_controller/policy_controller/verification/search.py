@@ -19,10 +19,12 @@ import yaml
 
 from policy_controller.bundle import load_bundle
 from policy_controller.verification.bench import Bench
+from policy_controller.verification.options import find_robot, make_parser
 from policy_controller.verification.report import plain
+from policy_controller.verification.scenario import ScenarioError
 from policy_controller.verification.search_plot import draw_directions
 from policy_controller.verification.session import Setup
-from policy_controller.verification.suite import load_suite
+from policy_controller.verification.suite import Case, Suite, load_suite
 from policy_controller.verification.verify import COULD_NOT, COULD_NOT_RUN, FAIL, PASS
 
 
@@ -79,10 +81,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _search(options: argparse.Namespace) -> int:
     bundle = load_bundle(options.bundle)
-    robot = Path("config/robot") / f"{bundle.robot.name}.yaml"
+    robot = find_robot(options.robot, bundle)
     suite = load_suite(options.suite, bundle.command.lower, bundle.command.upper)
     plan = yaml.safe_load(options.plan.read_text())
-    case = next(c for c in suite.cases if (c.name, c.engine) == (plan["case"], plan["engine"]))
+    case = _find_case(suite, plan["case"], plan["engine"])
     setup = Setup(
         options.bundle,
         bundle,
@@ -140,11 +142,16 @@ def describe(found: Direction) -> str:
     )
 
 
+def _find_case(suite: Suite, name: str, engine: str) -> Case:
+    for case in suite.cases:
+        if (case.name, case.engine) == (name, engine):
+            return case
+    names = ", ".join(sorted({case.name for case in suite.cases if case.engine == engine}))
+    raise ScenarioError(f"case of the search: found {name!r} on {engine!r}, allowed: {names}")
+
+
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--bundle", type=Path, required=True, help="directory or .zip")
+    parser = make_parser(__doc__)
     parser.add_argument(
         "--out", type=Path, default=Path("report/search"), help="folder for the results"
     )
@@ -153,18 +160,6 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         type=Path,
         default=Path("config/scenarios/search.yaml"),
         help="what is searched, and how far (YAML)",
-    )
-    parser.add_argument(
-        "--suite",
-        type=Path,
-        default=Path("config/scenarios/suite.yaml"),
-        help="scenarios and limits (YAML)",
-    )
-    parser.add_argument(
-        "--settings",
-        type=Path,
-        default=Path("config/controller.yaml"),
-        help="parameters of the controller (YAML)",
     )
     return parser.parse_args(arguments)
 

@@ -31,6 +31,7 @@ from policy_controller.robot import load_robot_description
 from policy_controller.verification.bench import CaseResult, run_cases
 from policy_controller.verification.metrics import RobotLimits
 from policy_controller.verification.operator import OperatorError
+from policy_controller.verification.options import find_robot, make_parser
 from policy_controller.verification.processes import NodeDiedError
 from policy_controller.verification.runner import RunFailedError
 from policy_controller.verification.scenario import ScenarioError
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace, console: Console) -> int:
     bundle = load_bundle(options.bundle)
-    robot = options.robot or Path("config/robot") / f"{bundle.robot.name}.yaml"
+    robot = find_robot(options.robot, bundle)
     check_robot(bundle, load_robot_description(robot))
     suite = load_suite(options.suite, bundle.command.lower, bundle.command.upper)
     settings = read_controller_settings(options.settings)
@@ -179,27 +180,9 @@ def _run_engine(setup: Setup, nominal: dict, cases: list, out: Path, core: int) 
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--bundle", type=Path, required=True, help="directory or .zip")
+    parser = make_parser(__doc__)
     parser.add_argument(
         "--out", type=Path, default=Path("report/verify"), help="folder for the results"
-    )
-    parser.add_argument(
-        "--robot", type=Path, help="default config/robot/<robot of the bundle>.yaml"
-    )
-    parser.add_argument(
-        "--suite",
-        type=Path,
-        default=Path("config/scenarios/suite.yaml"),
-        help="scenarios and limits (YAML)",
-    )
-    parser.add_argument(
-        "--settings",
-        type=Path,
-        default=Path("config/controller.yaml"),
-        help="parameters of the controller (YAML)",
     )
     parser.add_argument("--only", default="", help="cases with this in their name; no certificate")
     return parser.parse_args(arguments)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 import time
 
 import pytest
@@ -11,7 +9,7 @@ import pytest
 rclpy = pytest.importorskip("rclpy")
 sdl2 = pytest.importorskip("sdl2")
 
-from domain_coordinator import domain_id  # noqa: E402
+from lockstep_robot import own_context  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 from sensor_msgs.msg import Joy  # noqa: E402
 
@@ -100,15 +98,10 @@ def test_axis_conversion(raw, expected):
 
 
 @pytest.fixture
-def context(monkeypatch):
+def context():
     """A ROS context in a domain that no other test uses."""
-    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    context = rclpy.Context()
-    numbers = itertools.count(os.getpid())
-    with domain_id(lambda: next(numbers) % 100 + 1) as domain:
-        rclpy.init(context=context, domain_id=domain)
+    with own_context() as context:
         yield context
-        rclpy.shutdown(context=context)
 
 
 def test_node_publishes_while_the_joystick_is_there(context):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import signal
@@ -17,10 +16,10 @@ rclpy = pytest.importorskip("rclpy")
 pytest.importorskip("footlight_msgs")
 
 from diagnostic_msgs.msg import DiagnosticArray  # noqa: E402
-from domain_coordinator import domain_id  # noqa: E402
 from footlight_msgs.msg import ControllerStatus  # noqa: E402
 from footlight_msgs.srv import SetMotionState  # noqa: E402
 from geometry_msgs.msg import TwistStamped  # noqa: E402
+from lockstep_robot import own_context  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 from sensor_msgs.msg import Joy  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
@@ -142,17 +141,12 @@ class Operator:
 
 
 @pytest.fixture
-def operator(monkeypatch):
+def operator():
     """An Operator in a domain that no other test uses."""
-    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    context = rclpy.Context()
-    numbers = itertools.count(os.getpid())
-    with domain_id(lambda: next(numbers) % 100 + 1) as domain:
-        rclpy.init(context=context, domain_id=domain)
+    with own_context() as context:
         operator = Operator(context, rclpy.create_node("operator", context=context))
         yield operator
         operator.close()
-        rclpy.shutdown(context=context)
 
 
 def test_killed_joystick_stops_the_robot_and_must_be_armed_again(operator):

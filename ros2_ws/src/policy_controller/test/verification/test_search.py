@@ -1,9 +1,13 @@
 """Margin search: bisection against a threshold that is known."""
 
+from pathlib import Path
+
 import pytest
 
-from policy_controller.verification.search import Point, bisect
+from policy_controller.verification.search import Point, bisect, main
 from policy_controller.verification.search_plot import draw_directions
+
+CONFIG = Path(__file__).parents[5] / "config"
 
 
 def threshold(limit: float, sign: float = 1.0):
@@ -38,3 +42,19 @@ def test_plot_is_written(tmp_path):
     found = bisect("world.friction", 0.0, 1.0, 3, threshold(0.4)[0])
     draw_directions([found, found], tmp_path / "plot.png")
     assert (tmp_path / "plot.png").stat().st_size > 5000
+
+
+def test_case_that_the_suite_does_not_have_is_named(tmp_path, capsys):
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("{case: moonwalk 1, engine: warp, directions: []}")
+    options = {
+        "--bundle": CONFIG / "bundles" / "anymal_d",
+        "--robot": CONFIG / "robot" / "anymal_d.yaml",
+        "--suite": CONFIG / "scenarios" / "suite.yaml",
+        "--settings": CONFIG / "controller.yaml",
+        "--plan": plan,
+        "--out": tmp_path / "out",
+    }
+    assert main([f"{part}" for pair in options.items() for part in pair]) == 2
+    problem = capsys.readouterr().err
+    assert "found 'moonwalk 1' on 'warp'" in problem and "commands 1" in problem
