@@ -44,7 +44,7 @@ from diffsim_trainer.env import LocomotionEnv
 from diffsim_trainer.physics import ContactModel, Simulator, load_robot
 from diffsim_trainer.physics.urdf import RobotError
 from diffsim_trainer.shac import Shac
-from diffsim_trainer.workers import SINGLE, Workers, join_workers, leave_workers
+from diffsim_trainer.workers import SINGLE, Workers, end_process, join_workers, leave_workers
 
 CHECKPOINT_NAME = "checkpoint.pt"
 LOG_NAME = "training_log.csv"
@@ -264,4 +264,4 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_process(main())
