@@ -462,3 +462,37 @@ def check_target_position(sample: Sample, limits: SafetyLimits) -> str | None:
     target = sample.target
     outside = (target < sample.limits.position_lower) | (target > sample.limits.position_upper)
     return _name_joints(outside, target, "rad")
+
+
+@guard(
+    Reason.JOINT_STUCK,
+    Stage.TARGET,
+    Outcome.DAMPING,
+    "A joint's position and velocity stay the same to the last bit while its target moves: its "
+    "encoder is dead",
+    "stuck_target_range",
+    needs="target",
+)
+class StuckJoint:
+    """By how much each joint's target has moved since its reading last changed.
+
+    A joint that rests may honestly read the same for ever, so the reading alone proves nothing. One
+    that is blocked still gives way by its last digits when its drive pulls at it.
+    """
+
+    CONFIRMED = 5  # ticks after the target has moved: delays and lost states are shorter
+
+    def __init__(self) -> None:
+        self._reading = np.full((2, len(JOINT_NAMES)), np.nan)
+        self._lowest = self._highest = np.zeros(len(JOINT_NAMES))
+        self._count = np.zeros(len(JOINT_NAMES), dtype=int)
+
+    def __call__(self, sample: Sample, limits: SafetyLimits) -> str | None:
+        target, before = sample.target, self._reading
+        self._reading = np.array((sample.state.joint_position, sample.state.joint_velocity))
+        still = (self._reading == before).all(axis=0)
+        self._lowest = np.where(still, np.minimum(self._lowest, target), target)
+        self._highest = np.where(still, np.maximum(self._highest, target), target)
+        moved = self._highest - self._lowest
+        self._count = np.where(moved > limits.stuck_target_range, self._count + 1, 0)
+        return _name_joints(self._count > self.CONFIRMED, moved, "rad of target, reading unchanged")

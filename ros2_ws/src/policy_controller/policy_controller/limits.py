@@ -73,6 +73,14 @@ class SafetyLimits:
     torque_saturation_time: float = spec(
         "number", "time one drive may be saturated", 0.5, unit="s", low=0.02, high=5.0
     )
+    stuck_target_range: float = spec(
+        "number",
+        "movement of a joint's target that must show in its reading",
+        0.2,
+        unit="rad",
+        low=0.02,
+        high=0.5,
+    )
     command_timeout: float = spec(
         "number", "age of the velocity command", 0.2, unit="s", low=0.05, high=2.0
     )

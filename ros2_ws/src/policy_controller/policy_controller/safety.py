@@ -49,6 +49,12 @@ def check_limits(limits: SafetyLimits, bundle: PolicyBundle) -> None:
             "a greater change is not possible",
         ),
         (
+            "stuck_target_range",
+            0.0,
+            2.0 * bundle.action.scale * bundle.action.clip,
+            "targets do not move further",
+        ),
+        (
             "max_clock_jump",
             1.5 * bundle.control_period,
             math.inf,

@@ -117,6 +117,12 @@ def roll(angle: Callable[[int], float], rate: float = 0.0) -> Callable[[AnymalSt
     return edit
 
 
+def hold_joint(message: AnymalState, tick: int) -> None:
+    """One reading stands still while the policy moves all targets by 0.4 rad."""
+    message.joints.position[0] = 0.1
+    message.twist.twist.linear.x = 0.2 * math.sin(0.3 * tick)
+
+
 def lose_joint(message: AnymalState, tick: int) -> None:
     message.joints.name = [*message.joints.name[:-1], "SPARE"]
 
@@ -141,6 +147,7 @@ FAULTS = {
     Reason.JOINT_VELOCITY: Fault(joint("velocity", -11.0)),
     Reason.JOINT_TORQUE: Fault(joint("effort", 100.0)),
     Reason.TORQUE_SATURATED: Fault(joint("effort", -78.0), ticks=27),
+    Reason.JOINT_STUCK: Fault(hold_joint, ticks=25),
     Reason.COMMAND_NONFINITE: Fault(twist=(math.nan, 0.0, 0.0), ticks=5),
     Reason.COMMAND_STALE: Fault(twist=None, ticks=20, also=(Reason.COMMAND_NOT_REARMED,)),
     Reason.COMMAND_RANGE: Fault(twist=(2.0, 0.0, 0.0), ticks=5),

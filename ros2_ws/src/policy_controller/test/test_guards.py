@@ -68,6 +68,16 @@ def use(rig, *actions, ticks=1):
     run(rig, ticks, 0.0)
 
 
+def hold_reading(rig, swing, last_digit=0.0):
+    """One joint reads the same, up to `last_digit` [rad], while its action swings to both sides."""
+    rig.controller._policy = FakePolicy(*[swing] * 4, *[-swing] * 4)
+    for tick_number in range(40):
+        rig.give(0.0)
+        position = rig.position.copy()
+        position[4] = 0.4 + last_digit * (tick_number % 2)
+        tick(rig, joint_position=position)
+
+
 def lose_commands(rig, seconds, *then):
     for _ in range(round(seconds / 0.02)):
         tick(rig)
@@ -149,6 +159,10 @@ TRIPS = {
     Reason.TORQUE_SATURATED: (
         lambda rig: run(rig, 24, 0.0, joint_torque=at(2, 77.0)),  # 0.95 * 80 = 76, 0.5 s
         lambda rig: run(rig, 26, 0.0, joint_torque=at(2, 77.0)),
+    ),
+    Reason.JOINT_STUCK: (
+        lambda rig: hold_reading(rig, 0.124),  # 0.8 * 2 * 0.124 = 0.198, limit 0.2 rad
+        lambda rig: hold_reading(rig, 0.126),  # 0.202
     ),
     Reason.COMMAND_NONFINITE: (
         lambda rig: run(rig, 1, 0.0, 0.0, 1.0),
@@ -334,6 +348,7 @@ def test_command_that_never_came_needs_no_rearming(make_rig):
         ("max_tilt", 3.2),  # greater than any useful tilt
         ("max_tilt", math.nan),
         ("max_action_jump", 2.0),  # actions are within -1 and 1
+        ("stuck_target_range", 1.0),  # scale 0.5, so targets are within 0.5 rad of the pose
         ("max_clock_jump", 0.02),  # would trip at every second tick
         ("max_base_speed", 1.0),  # would trip at the greatest command
         ("max_base_rate", 1.0),
@@ -355,6 +370,35 @@ def test_second_publisher_of_the_state_is_named(rig):
     result = rig.tick(health=LoopHealth(state_publishers=2))
     assert "SECOND_PUBLISHER" in result.reasons
     assert "2 publishers of the robot's state" in result.detail
+
+
+def test_reading_that_changes_by_its_last_digit_is_not_stuck(walking):
+    rig = walking()
+    hold_reading(rig, 0.4, last_digit=1e-12)
+    assert rig.results[-1].motion == MotionState.WALK, rig.results[-1].detail
+
+
+def test_joint_that_rests_is_not_stuck(rig):
+    """In STAND nothing moves: all readings are equal to the last bit, and that is right."""
+    rig.stand()
+    results = [rig.tick() for _ in range(500)]
+    assert (rig.state().joint_position == rig.position).all()
+    assert all(result.outcome == Outcome.NORMAL for result in results)
+
+
+def test_stuck_joint_is_noticed_while_the_robot_stands_up(rig):
+    """... within the 0.25 s that a target takes for 0.2 rad at 0.8 rad/s, and 0.12 s."""
+    rig.tick()
+    held = rig.position.copy()
+    assert rig.controller.request(MotionState.STAND).accepted
+    for ticks in range(1, 40):
+        position = rig.position.copy()
+        position[2] = held[2]
+        tick(rig, joint_position=position)
+        if rig.controller.motion == MotionState.FAULT:
+            break
+    assert "JOINT_STUCK: LF_KFE" in rig.results[-1].detail
+    assert ticks <= 20
 
 
 def test_joint_outside_of_its_limits_is_named_with_them(rig):
