@@ -49,6 +49,7 @@ def generate_launch_description() -> LaunchDescription:
                 executable="sim_node",
                 name="anymal_sim",
                 output="screen",
+                sigterm_timeout="20",  # s, until the controller has brought it to rest
                 parameters=[PathJoinSubstitution([bridge, "sim.yaml"]), shared, pace],
                 on_exit=Shutdown(condition=WHILE_RUNNING),
             ),

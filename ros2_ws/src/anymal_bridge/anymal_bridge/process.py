@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 import rclpy
@@ -15,6 +16,8 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+REST_TIMEOUT_S = 20.0  # s, as long as a controller takes to bring the robot to rest
+REPEAT_S = 1.0  # s; what comes sooner is the same Ctrl-C, told by the terminal and by launch
 
 
 class SpinThread:
@@ -43,15 +46,27 @@ class SpinThread:
         self._executor.shutdown()
 
 
-def run_node(create_node: Callable[[], Node], args: Sequence[str] | None = None) -> int:
+def run_node(
+    create_node: Callable[[], Node],
+    args: Sequence[str] | None = None,
+    is_needed: Callable[[Node], bool] = lambda node: False,
+) -> int:
     """Run the node that ``create_node`` makes until a signal comes; returns the exit code.
 
     The node must have ``close()``, called when no callback runs any more. A value that the node
     refuses at the start ends the process with its message and code 1. So does an exception in any
     of its threads, with a traceback: a robot must not be left with half a node.
+
+    After the signal it goes on while ``is_needed``, for REST_TIMEOUT_S at most or until a second
+    signal comes that is later than REPEAT_S.
     """
     stop = threading.Event()
     failed = threading.Event()
+    signals: list[float] = []  # times
+
+    def take_signal(*_: object) -> None:
+        signals.append(time.monotonic())
+        stop.set()
 
     def fail(failure: threading.ExceptHookArgs) -> None:
         sys.excepthook(failure.exc_type, failure.exc_value, failure.exc_traceback)
@@ -61,7 +76,7 @@ def run_node(create_node: Callable[[], Node], args: Sequence[str] | None = None)
     threading.excepthook = fail
     # Set before rclpy starts and kept: a second signal during the shutdown changes nothing.
     for number in STOP_SIGNALS:
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, take_signal)
     rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     try:
         try:
@@ -72,6 +87,12 @@ def run_node(create_node: Callable[[], Node], args: Sequence[str] | None = None)
         spin = SpinThread(node)
         try:
             stop.wait()
+            while not failed.is_set() and is_needed(node):
+                if time.monotonic() - signals[0] > REST_TIMEOUT_S:
+                    break
+                if signals[-1] - signals[0] > REPEAT_S:
+                    break
+                time.sleep(0.02)
         finally:
             spin.stop()
             node.close()

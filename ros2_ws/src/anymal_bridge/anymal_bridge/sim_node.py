@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import gc
+import math
 import sys
 import threading
 import time
@@ -114,6 +115,7 @@ class SimNode(Node):
         self._skipped = 0
         self._refused = 0
         self._last_refusal = ""
+        self._commanded_at = -math.inf  # s, monotonic
         self._durations = Durations(size=round(STATE_RATE_HZ))
         self._reported_at = (time.monotonic(), self._sim.time_ns)
         self.create_timer(1.0 / DIAGNOSTICS.rate_hz, self._on_diagnostics)
@@ -134,6 +136,10 @@ class SimNode(Node):
             target=self._run_lockstep if lockstep else self._run_real_time, name="robot"
         )
         self._thread.start()
+
+    def is_commanded(self) -> bool:
+        """Whether a controller has sent a command within the last LOCKSTEP_TIMEOUT_S."""
+        return time.monotonic() - self._commanded_at < LOCKSTEP_TIMEOUT_S
 
     def close(self) -> None:
         """End the loop; nothing is published after this returns."""
@@ -172,6 +178,7 @@ class SimNode(Node):
 
     def _on_command(self, command: JointCommand) -> None:
         self._events.append(command)
+        self._commanded_at = time.monotonic()
         if self._gate and not self._gate.answer(command.stamp_ns):
             self.get_logger().error(
                 f"command stamped {command.stamp_ns * 1e-9:.4f} s answers no state that was sent; "
@@ -362,8 +369,8 @@ def _whole_steps(period: float) -> int:
 
 
 def main() -> int:
-    """Run the node until SIGINT or SIGTERM."""
-    return run_node(SimNode)
+    """Run the node until SIGINT or SIGTERM, and then until the controller has ended, too."""
+    return run_node(SimNode, is_needed=SimNode.is_commanded)
 
 
 if __name__ == "__main__":
