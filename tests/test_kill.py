@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-import subprocess
-import sys
 import time
 from collections import deque
 
@@ -15,7 +11,6 @@ from packages import ROOT
 rclpy = pytest.importorskip("rclpy")
 pytest.importorskip("anymal_msgs")
 
-from domain_coordinator import domain_id  # noqa: E402
 from footlight_msgs.msg import ControllerStatus  # noqa: E402
 from footlight_msgs.srv import SetMotionState  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
@@ -31,39 +26,11 @@ LIMIT = 0.1  # s without commands, the rule of the robot's side
 SLACK = 0.2  # s for a busy machine
 
 
-@pytest.fixture
-def domain(monkeypatch):
-    """A ROS domain for this test and its children."""
-    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    numbers = itertools.count(os.getpid())
-    with domain_id(lambda: next(numbers) % 100 + 1) as number:
-        monkeypatch.setenv("ROS_DOMAIN_ID", str(number))
-        yield number
-
-
-@pytest.fixture
-def start(domain):
-    """start(module, parameter=value, ...) -> a process that runs a node."""
-    processes = []
-
-    def run(module: str, **parameters) -> subprocess.Popen:
-        options = [part for item in parameters.items() for part in ("-p", "{}:={}".format(*item))]
-        processes.append(subprocess.Popen([sys.executable, "-m", module, "--ros-args", *options]))
-        return processes[-1]
-
-    yield run
-    for process in processes:
-        process.kill()
-        process.wait()
-
-
 def test_killed_controller_leaves_damped_drives(domain, start):
-    start("anymal_bridge.sim_node", robot=ROBOT)
+    start("anymal_bridge.sim_node", {"robot": ROBOT})
+    bundle = ROOT / "config" / "bundles" / "anymal_d"
     controller = start(
-        "policy_controller.node",
-        bundle=ROOT / "config" / "bundles" / "anymal_d",
-        robot=ROBOT,
-        autostart="true",
+        "policy_controller.node", {"bundle": bundle, "robot": ROBOT, "autostart": "true"}
     )
     context = rclpy.Context()
     rclpy.init(context=context, domain_id=domain)

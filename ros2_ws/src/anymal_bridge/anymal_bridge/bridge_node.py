@@ -86,6 +86,12 @@ class AnymalBridgeNode(Node):
         self.create_timer(WATCH_PERIOD_S, self._on_watch)
         self.create_timer(1.0 / DIAGNOSTICS.rate_hz, self._on_diagnostics)
 
+    def is_needed(self) -> bool:
+        """Whether a controller moves the robot through this node. Without commands the guard soon
+        stops it, so this ends by itself."""
+        with self._lock:
+            return self._guard.is_driving()
+
     def close(self) -> None:
         """Leave a robot that was commanded by this node damping, and disconnect."""
         with self._lock:
@@ -311,7 +317,7 @@ def _declare_transport(node: Node, robot: RobotFile, limits: GuardLimits) -> Tra
 
 
 def main() -> int:
-    """Run the node until SIGINT or SIGTERM."""
+    """Run the node until SIGINT or SIGTERM, and then until the controller has ended."""
     return run_node(AnymalBridgeNode)
 
 

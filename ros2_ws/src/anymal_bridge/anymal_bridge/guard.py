@@ -302,6 +302,11 @@ class Guard:
 
     # What comes out.
 
+    def is_driving(self) -> bool:
+        """Whether the robot does what a controller commands."""
+        commanded = self._facts.command is not None
+        return self.state is GuardState.ARMED and commanded and not self.dry_run
+
     def offer(self, now: float, command: JointCommand) -> Output | None:
         """A command arrived: what to give to the robot now, None when nothing is to be given."""
         if self.state is not GuardState.ARMED:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import rclpy
 from rclpy.context import Context
@@ -16,8 +17,9 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-REST_TIMEOUT_S = 20.0  # s, as long as a controller takes to bring the robot to rest
+REST_TIMEOUT_S = 20.0  # s; a controller takes 15 s at most to bring the robot to rest
 REPEAT_S = 1.0  # s; what comes sooner is the same Ctrl-C, told by the terminal and by launch
+POLL_S = 0.02
 
 
 class SpinThread:
@@ -46,23 +48,30 @@ class SpinThread:
         self._executor.shutdown()
 
 
-def run_node(
-    create_node: Callable[[], Node],
-    args: Sequence[str] | None = None,
-    is_needed: Callable[[Node], bool] = lambda node: False,
-) -> int:
+class RobotNode(Protocol):
+    """What ``run_node`` asks of a node."""
+
+    def is_needed(self) -> bool:
+        """Whether somebody still moves the robot through this node. The robot would drop if it
+        ended now."""
+
+    def close(self) -> None:
+        """Called when no callback runs any more."""
+
+
+def run_node(create_node: Callable[[], RobotNode], args: Sequence[str] | None = None) -> int:
     """Run the node that ``create_node`` makes until a signal comes; returns the exit code.
 
-    The node must have ``close()``, called when no callback runs any more. A value that the node
-    refuses at the start ends the process with its message and code 1. So does an exception in any
-    of its threads, with a traceback: a robot must not be left with half a node.
+    Ctrl-C reaches all nodes of a launch file at once, and the controller then lays the robot down.
+    So a node that is needed goes on: for REST_TIMEOUT_S at most, or until a second signal that
+    comes later than REPEAT_S.
 
-    After the signal it goes on while ``is_needed``, for REST_TIMEOUT_S at most or until a second
-    signal comes that is later than REPEAT_S.
+    A value that the node refuses at the start ends the process with its message and code 1. So does
+    an exception in any of its threads, with a traceback: a robot must not be left with half a node.
     """
-    stop = threading.Event()
     failed = threading.Event()
-    signals: list[float] = []  # times
+    stop = threading.Event()
+    signals: list[float] = []  # s, monotonic
 
     def take_signal(*_: object) -> None:
         signals.append(time.monotonic())
@@ -74,7 +83,7 @@ def run_node(
         stop.set()
 
     threading.excepthook = fail
-    # Set before rclpy starts and kept: a second signal during the shutdown changes nothing.
+    # Set before rclpy starts and kept: a signal during the shutdown changes nothing.
     for number in STOP_SIGNALS:
         signal.signal(number, take_signal)
     rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
@@ -87,12 +96,16 @@ def run_node(
         spin = SpinThread(node)
         try:
             stop.wait()
-            while not failed.is_set() and is_needed(node):
-                if time.monotonic() - signals[0] > REST_TIMEOUT_S:
+            if not failed.is_set() and node.is_needed():
+                node.get_logger().warning(
+                    f"ends when the controller has ended, in {REST_TIMEOUT_S:g} s at the latest; "
+                    "a second Ctrl-C ends it at once"
+                )
+            while not failed.is_set() and node.is_needed():
+                again = signals[-1] - signals[0] > REPEAT_S
+                if again or time.monotonic() - signals[0] > REST_TIMEOUT_S:
                     break
-                if signals[-1] - signals[0] > REPEAT_S:
-                    break
-                time.sleep(0.02)
+                time.sleep(POLL_S)
         finally:
             spin.stop()
             node.close()

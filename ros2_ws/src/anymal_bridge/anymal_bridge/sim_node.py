@@ -53,6 +53,7 @@ from .transport import RobotTopics
 
 CATCH_UP_STEPS = 4  # a late loop makes up for 10 ms, what is later lowers the real-time factor
 LOCKSTEP_TIMEOUT_S = 0.5  # s of wall time, after which the state of a boundary is sent again
+SILENCE_S = 2.0  # s without a command, also on a busy machine: the controller is gone
 FAN_OUT_CYCLES = round(STATE_RATE_HZ / FAN_OUT_RATE_HZ)
 
 
@@ -137,9 +138,10 @@ class SimNode(Node):
         )
         self._thread.start()
 
-    def is_commanded(self) -> bool:
-        """Whether a controller has sent a command within the last LOCKSTEP_TIMEOUT_S."""
-        return time.monotonic() - self._commanded_at < LOCKSTEP_TIMEOUT_S
+    def is_needed(self) -> bool:
+        """Whether a controller sends commands."""
+        silence = time.monotonic() - self._commanded_at
+        return silence < SILENCE_S and self._side.commanders() > 0
 
     def close(self) -> None:
         """End the loop; nothing is published after this returns."""
@@ -337,7 +339,8 @@ class SimNode(Node):
         sample = self._sim.report()
         if sample is None:
             return False
-        if self._cycles % FAN_OUT_CYCLES == 0:
+        if self._cycles % SILENCE_S = 2.0  # s without a command, also on a busy machine: the controller is gone
+FAN_OUT_CYCLES == 0:
             self._fan_out.publish(stamp_ns, sample)
         friction = self._settings.world.friction
         stamp_ns += round(self._settings.faults.stamp_offset * 1e9)
@@ -369,8 +372,8 @@ def _whole_steps(period: float) -> int:
 
 
 def main() -> int:
-    """Run the node until SIGINT or SIGTERM, and then until the controller has ended, too."""
-    return run_node(SimNode, is_needed=SimNode.is_commanded)
+    """Run the node until SIGINT or SIGTERM, and then until the controller has ended."""
+    return run_node(SimNode)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ the robot, so that a busy machine does not trip them.
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -207,15 +208,35 @@ def test_robot_damps_by_itself_when_the_bridge_is_killed(start_node, peer, robot
     peer.until(lambda: rig.obeyed() == (0.0, 5.0, 0))
 
 
+def test_bridge_that_is_asked_to_end_stays_until_its_controller_has_ended(start_node, peer, robot):
+    rig = Rig(start_node, peer, dry_run=False)
+    controller = Controller(peer, robot)
+    rig.arm_when_it_lets()
+    peer.until(lambda: rig.sent and rig.obeyed()[0] == robot.kp)
+    rig.bridge.process.send_signal(signal.SIGINT)
+    peer.until(lambda: "ends when the controller has ended" in rig.bridge.output())
+    sent = len(rig.sent)
+    peer.until(lambda: len(rig.sent) > sent + 25 and rig.obeyed()[0] == robot.kp)
+    assert rig.bridge.process.poll() is None
+    controller.stop()
+    peer.until(lambda: rig.bridge.process.poll() == 0)
+    assert not any(command.pid_gains_p for command in rig.sent[-1].commands)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_bridge_leaves_the_robot_damping(start_node, peer, robot, number):
+def test_second_signal_ends_the_bridge_and_leaves_the_robot_damping(
+    start_node, peer, robot, number
+):
     rig = Rig(start_node, peer, dry_run=False)
     Controller(peer, robot)
     rig.arm_when_it_lets()
     peer.until(lambda: rig.sent and rig.obeyed()[0] == robot.kp)
-    rig.bridge.process.send_signal(number)
-    peer.until(lambda: not any(command.pid_gains_p for command in rig.sent[-1].commands))
-    assert rig.bridge.end((number,)) == 0
+    for _ in range(2):
+        rig.bridge.process.send_signal(number)
+        later = time.monotonic() + 1.5  # s, so that the two are not one Ctrl-C
+        peer.until(lambda later=later: time.monotonic() > later)
+    peer.until(lambda: rig.bridge.process.poll() == 0)
+    assert not any(command.pid_gains_p for command in rig.sent[-1].commands)
     assert "Traceback" not in rig.bridge.output()
 
 

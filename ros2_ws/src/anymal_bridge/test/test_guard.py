@@ -359,3 +359,15 @@ def test_reason_names_the_joint(scenario):
     scenario(guard)
     joint = {position_is_nan: "J7", spring_switched_on_far_away: "J4"}[scenario]
     assert joint in guard.detail
+
+
+def test_robot_is_driven_from_the_first_command_until_the_stop():
+    guard = Guard(LIMITS, dry_run=False)
+    guard.observe_publishers(commanders=1, drivers=0)
+    see_robot(guard, 0.0)
+    assert guard.arm(0.0) is None and not guard.is_driving()
+    guard.offer(0.0, spring())
+    assert guard.is_driving()
+    guard.watch(0.081)
+    assert guard.state is GuardState.LATCHED and not guard.is_driving()
+    assert not armed_guard(dry_run=True).is_driving()
