@@ -1,18 +1,23 @@
 """The simulated robot as a process, over DDS."""
 
 import itertools
+import shlex
 import signal
 import struct
 from collections import deque
 
 import numpy as np
 import pytest
+import yaml
 
 pytest.importorskip("anymal_msgs", reason="needs the message packages")
 pytest.importorskip("warp", reason="needs Warp")
 pytestmark = pytest.mark.ros
 
 from anymal_msgs.msg import AnymalState, Contact  # noqa: E402
+from rcl_interfaces.msg import Parameter as ParameterMessage  # noqa: E402
+from rcl_interfaces.msg import ParameterValue  # noqa: E402
+from rcl_interfaces.srv import GetParameters, SetParameters  # noqa: E402
 from rosgraph_msgs.msg import Clock  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
@@ -244,6 +249,26 @@ def test_faults_are_set_while_it_runs(start_node, peer, robot):
     peer.until(lambda: peer.node.count_publishers(COMMANDS.name) == 1)
     peer.set_parameters("/anymal_sim", fault__second_publisher=False)
     peer.until(lambda: peer.node.count_publishers(COMMANDS.name) == 0)
+
+
+def test_service_call_of_the_documentation_sets_faults(start_node, peer, request):
+    text = (request.config.rootpath / "docs/interfaces.md").read_text()
+    (line,) = [line for line in text.splitlines() if "rcl_interfaces/srv/SetParameters" in line]
+    service, _, content = shlex.split(line)[3:]
+    wanted = yaml.safe_load(content)["parameters"]
+    message = SetParameters.Request()
+    message.parameters = [
+        ParameterMessage(name=item["name"], value=ParameterValue(**item["value"]))
+        for item in wanted
+    ]
+    start_node("sim_node", start_pose="standing")
+    results = peer.call(SetParameters, service, message).results
+    assert len(results) == 2 and all(result.successful for result in results)
+    names = [item["name"] for item in wanted]
+    found = peer.call(
+        GetParameters, "/anymal_sim/get_parameters", GetParameters.Request(names=names)
+    )
+    assert list(found.values) == [parameter.value for parameter in message.parameters]
 
 
 BAD_SETTINGS = [
