@@ -40,9 +40,11 @@ class Observer:
     def watch(self, kind: type, topic: str) -> Callable[[], object]:
         """Function that returns the newest message of a topic, None before the first."""
         serialised: deque[bytes] = deque(maxlen=1)
-        self.node.create_subscription(
-            kind, topic, serialised.append, qos_profile_sensor_data, raw=True
-        )
+
+        def keep(content: bytes) -> None:
+            serialised.append(content)
+
+        self.node.create_subscription(kind, topic, keep, qos_profile_sensor_data, raw=True)
         return lambda: deserialize_message(serialised[0], kind) if serialised else None
 
     def ask_until_granted(self, motion_state: str) -> None:
@@ -52,6 +54,7 @@ class Observer:
             try:
                 self.operator.request_motion_state(motion_state, PATIENCE)
             except OperatorError:
+                self._executor.spin_once(timeout_sec=0.1)
                 return False
             return True
 

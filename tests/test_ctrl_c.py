@@ -31,6 +31,7 @@ def test_robot_lies_when_simulation_and_controller_have_ended(start, observer):
         start("policy_controller.node", shared | bundle),
     ]
     state = observer.watch(AnymalState, Topics.state)
+    observer.until(state)
     observer.ask_until_granted("stand")
     observer.until(lambda: state().pose.pose.position.z > 0.95 * STAND_HEIGHT)
     for node in nodes:

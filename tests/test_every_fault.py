@@ -54,7 +54,7 @@ CASES = (
     Case("state_loss", 0.3),
     Case("state_loss", 1.0, controller=("STATE_STALE",), within=0.1),
     Case("nan_joint", 4, guard=Reason.JOINT_UNKNOWN, within=0.05),
-    Case("stuck_joint", 4, controller=("JOINT_STUCK",), within=1.0),
+    Case("stuck_joint", 4, controller=("JOINT_STUCK",), within=0.5),
     Case("quaternion_wxyz", True, controller=("ORIENTATION_JUMP",), within=0.05),
     Case("twist_in_odom", True, controller=("JOINT_POSITION", "TILT"), turned=True, within=3.0),
     Case("stamp_offset", 1.0, controller=("CLOCK_JUMP",), within=0.05),

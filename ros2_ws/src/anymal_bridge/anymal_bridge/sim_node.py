@@ -339,8 +339,7 @@ class SimNode(Node):
         sample = self._sim.report()
         if sample is None:
             return False
-        if self._cycles % SILENCE_S = 2.0  # s without a command, also on a busy machine: the controller is gone
-FAN_OUT_CYCLES == 0:
+        if self._cycles % FAN_OUT_CYCLES == 0:
             self._fan_out.publish(stamp_ns, sample)
         friction = self._settings.world.friction
         stamp_ns += round(self._settings.faults.stamp_offset * 1e9)

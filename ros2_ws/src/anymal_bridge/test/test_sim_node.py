@@ -349,7 +349,11 @@ def test_two_signals_end_the_node_cleanly(start_node, peer, number):
 def test_robot_stays_until_its_controller_has_ended(start_node, peer, robot):
     node = start_node("sim_node", start_pose="standing", lockstep=True)
     commander = Commander(peer, robot, lambda sample: robot.default_pose, robot.kp, robot.kd)
-    peer.until(lambda: commander.answered_ns, timeout=FIRST_START_S)
+    readings = peer.newest(READINGS)
+    peer.until(
+        lambda: readings() and readings().readings[0].commanded.pid_gains_p == robot.kp,
+        timeout=FIRST_START_S,
+    )
     node.process.send_signal(signal.SIGINT)
     count = len(commander.answered_ns) + 50  # 1 s of the robot
     peer.until(lambda: len(commander.answered_ns) > count)

@@ -251,7 +251,6 @@ def walking(context, robot_side, files):
         count = lambda: robot_side.node.count_subscribers(COMMANDS)  # noqa: E731
         wait_for(lambda: count() >= 2, "the recorder")
     robot_side.edit, robot_side.twist = (lambda message: None), (0.0, 0.0, 0.0)
-    robot_side.position = dict(zip(robot_side.names, DEFAULT_POSE, strict=True))
     status = robot_side.run(3)
     if status.motion_state == S.FAULT:
         assert robot_side.trigger("clear_fault").success
