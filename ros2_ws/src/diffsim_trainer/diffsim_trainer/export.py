@@ -175,7 +175,8 @@ def record_golden(
     ]
     chosen = steps[:: 8 * round(control_period / GOLDEN_DT)]
     names = ("state", "command", "phase", "previous_action", "observation", "action")
-    return Golden(**{name: np.concatenate([getattr(s, name) for s in chosen]) for name in names})
+    values = {name: np.concatenate([getattr(s, name) for s in chosen]) for name in names}
+    return Golden(**values, start=np.ones(len(values["phase"]), dtype=bool))
 
 
 def main(argv: list[str] | None = None) -> int:

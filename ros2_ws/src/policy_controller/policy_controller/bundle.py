@@ -42,8 +42,21 @@ from policy_controller.contract import (
     to_json,
 )
 from policy_controller.fields import RefusedError, describe_problem, spec_of
-from policy_controller.golden import UNREADABLE_ZIP, Golden, GoldenError, encode_golden, read_golden
-from policy_controller.observation import TERMS, ObservationBuilder, ObservationTerm
+from policy_controller.golden import (
+    UNREADABLE_ZIP,
+    Golden,
+    GoldenError,
+    encode_golden,
+    longest_run,
+    read_golden,
+)
+from policy_controller.observation import (
+    MAX_HISTORY,
+    TERMS,
+    ObservationBuilder,
+    ObservationTerm,
+    define_term,
+)
 from policy_controller.policy import OnnxPolicy, PolicyError
 from policy_controller.robot import RobotDescription, load_robot_description
 from policy_controller.state import JOINT_NAMES, NUM_JOINTS, RobotState
@@ -251,7 +264,7 @@ def _read_terms(data: Any, problems: list[str]) -> tuple[ObservationTerm, ...]:
             "unit": definition.unit,
             "frame": definition.frame,
         }
-        for key in sorted(wanted.keys() | item.keys() - {"scale"}):
+        for key in sorted(wanted.keys() | item.keys() - {"scale", "history"}):
             if item.get(key) != wanted.get(key):
                 allowed = repr(wanted[key]) if key in wanted else "no such key"
                 problems.append(
@@ -266,9 +279,14 @@ def _read_terms(data: Any, problems: list[str]) -> tuple[ObservationTerm, ...]:
                 describe_problem(f"{path}.scale ({name})", scale, allowed, _EXPORT_AGAIN)
             )
             scale = 1.0
-        terms.append(
-            ObservationTerm(name, definition.size, float(scale), definition.unit, definition.frame)
-        )
+        history = item.get("history", 1)
+        if "history" in item and not (type(history) is int and 2 <= history <= MAX_HISTORY):
+            allowed = f"integer from 2 to {MAX_HISTORY}, or no such key"
+            problems.append(
+                describe_problem(f"{path}.history ({name})", history, allowed, _EXPORT_AGAIN)
+            )
+            history = 1
+        terms.append(define_term(name, float(scale), history))
     return tuple(terms)
 
 
@@ -296,7 +314,11 @@ def _check_consistency(bundle: PolicyBundle) -> list[str]:
     except PolicyError as error:
         problems.append(str(error))
     try:
-        read_golden(bundle.golden_npz, bundle.observation_size)
+        golden = read_golden(bundle.golden_npz, bundle.observation_size)
+        history, run = max(term.history for term in bundle.observation), longest_run(golden)
+        if history > 1 and run <= history:
+            found, allowed = f"{run} rows in a row", f"more than {history}, the longest history"
+            problems.append(describe_problem(f"{GOLDEN_FILE} start", found, allowed, _EXPORT_AGAIN))
     except GoldenError as error:
         problems += [f"{GOLDEN_FILE} {problem}" for problem in error.problems]
     return problems
@@ -312,9 +334,16 @@ def replay_golden(bundle: PolicyBundle, policy: OnnxPolicy | None = None) -> Gol
     policy = policy or OnnxPolicy(bundle.onnx, bundle.observation_size, NUM_JOINTS, warm_up=0)
     golden = read_golden(bundle.golden_npz, bundle.observation_size)
     builder = ObservationBuilder(bundle.observation, bundle.default_pose)
-    columns = [f"{term.name}[{i}]" for term in bundle.observation for i in range(term.size)]
+    columns = [
+        f"{term.name}[{i}]" + (f" {age} steps ago" if age else "")
+        for term in bundle.observation
+        for age in reversed(range(term.history))
+        for i in range(term.size)
+    ]
     problems, worst = [], [0.0, 0.0]
     for row in range(len(golden.phase)):
+        if golden.start[row]:
+            builder.reset()
         command = golden.command[row].astype(np.float64)
         observation = builder.build(
             RobotState.from_packed(golden.state[row]),

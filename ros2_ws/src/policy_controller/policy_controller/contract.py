@@ -113,7 +113,7 @@ class PolicyBundle:
     @property
     def observation_size(self) -> int:
         """Numbers in one observation."""
-        return sum(term.size for term in self.observation)
+        return sum(term.width for term in self.observation)
 
     @property
     def clock(self) -> GaitClock:
@@ -130,8 +130,11 @@ class PolicyBundle:
 
 
 def to_json(bundle: PolicyBundle) -> dict[str, Any]:
-    """Content of bundle.json."""
+    """Content of bundle.json. A term without a past has no `history`."""
     content = asdict(bundle)
+    for term in content["observation"]:
+        if term["history"] == 1:
+            del term["history"]
     return {
         "schema_version": SCHEMA_VERSION,
         **{key: value for key, value in content.items() if key not in ("onnx", "golden_npz")},

@@ -284,10 +284,12 @@ class PolicyController:
         self._velocity = self._velocity + step
 
     def _reset_policy(self) -> None:
-        """Memory of the policy as training starts an episode: no velocity, phase 0, no action."""
+        """Memory of the policy as training starts an episode: no velocity, phase 0, no action, no
+        past."""
         self._velocity = np.zeros(3)
         self._phase = 0.0
         self._action = np.zeros(NUM_JOINTS)
+        self._observe.reset()
         self._filter.reset(Stage.COMMAND, Stage.OBSERVATION, Stage.ACTION)
 
     def _latch(self, violations: list[Violation]) -> None:

@@ -32,6 +32,8 @@ class Golden(NamedTuple):
     previous_action: shape [K, 12].
     observation: shape [K, observation size].
     action: raw output of the policy, shape [K, 12].
+    start: bool, shape [K]; the row has no past. Any other is the control step after the row before.
+        The file leaves it out where it is true throughout.
     """
 
     state: np.ndarray
@@ -40,12 +42,16 @@ class Golden(NamedTuple):
     previous_action: np.ndarray
     observation: np.ndarray
     action: np.ndarray
+    start: np.ndarray
 
 
 def encode_golden(golden: Golden) -> bytes:
     """Content of golden.npz."""
+    arrays = golden._asdict()
+    if golden.start.all():
+        del arrays["start"]
     buffer = io.BytesIO()
-    np.savez(buffer, **golden._asdict())
+    np.savez(buffer, **arrays)
     return buffer.getvalue()
 
 
@@ -65,6 +71,8 @@ def read_golden(content: bytes, observation_size: int) -> Golden:
             raise ValueError("it holds something that is no array")
     except (*UNREADABLE_ZIP, MemoryError) as error:
         raise GoldenError("golden.npz", [f"cannot be read ({error}); {_EXPORT_AGAIN}"]) from error
+    if "phase" in arrays:
+        arrays.setdefault("start", np.ones(arrays["phase"].shape, dtype=bool))
     problems = [
         f"{name}: unknown array; {_EXPORT_AGAIN}" for name in arrays.keys() - set(Golden._fields)
     ]
@@ -91,16 +99,26 @@ def _check_arrays(golden: Golden, observation_size: int) -> list[str]:
         (rows, NUM_JOINTS),
         (rows, observation_size),
         (rows, NUM_JOINTS),
+        (rows,),
     )
     for name, array, shape in zip(Golden._fields, golden, shapes, strict=True):
-        if array.shape != shape or array.dtype.kind != "f":
+        kind = "bool" if name == "start" else "float"
+        if array.shape != shape or array.dtype.kind != kind[0]:
             found = f"{array.dtype} {list(array.shape)}"
-            problems.append(describe_problem(name, found, f"float {list(shape)}", _EXPORT_AGAIN))
+            problems.append(describe_problem(name, found, f"{kind} {list(shape)}", _EXPORT_AGAIN))
         elif not np.isfinite(array).all():
             problems.append(
                 describe_problem(name, "NaN or infinity", "finite numbers", _EXPORT_AGAIN)
             )
+    if not problems and not golden.start[0]:
+        problems.append(describe_problem("start of row 0", False, "True", _EXPORT_AGAIN))
     return problems
+
+
+def longest_run(golden: Golden) -> int:
+    """Most rows that are consecutive control steps."""
+    bounds = np.append(np.flatnonzero(golden.start), len(golden.start))
+    return int(np.diff(bounds).max())
 
 
 def _find_blind_spots(golden: Golden) -> list[str]:

@@ -1,7 +1,7 @@
 """Observation of the policy and its gait clock, in numpy.
 
-The observation is the concatenation of the bundle's terms, each raw value times its scale. The
-running normaliser is no part of it: it is inside the ONNX file.
+The observation is the concatenation of the bundle's terms, each raw value times its scale, in the
+last `history` control steps. The running normaliser is no part of it: it is inside the ONNX file.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import numpy as np
 
 from policy_controller.state import NUM_JOINTS, RobotState
 
+MAX_HISTORY = 16  # control steps
+
 
 @dataclass(frozen=True)
 class ObservationTerm:
@@ -22,6 +24,7 @@ class ObservationTerm:
 
     name: key of TERMS. size: how many numbers. scale: factor on the raw value.
     unit: of the raw value. frame: in which the raw value is expressed.
+    history: in how many control steps it is seen, the newest included; the oldest comes first.
     """
 
     name: str
@@ -29,6 +32,12 @@ class ObservationTerm:
     scale: float
     unit: str
     frame: str
+    history: int = 1
+
+    @property
+    def width(self) -> int:
+        """Numbers in the observation."""
+        return self.size * self.history
 
 
 class _Inputs(NamedTuple):
@@ -93,12 +102,12 @@ relative to the default pose; `previous_action` is the policy's last output afte
 `gait_clock` is (sin, cos) of the gait phase, (0, 0) while standing."""
 
 
-def define_term(name: str, scale: float = 1.0) -> ObservationTerm:
+def define_term(name: str, scale: float = 1.0, history: int = 1) -> ObservationTerm:
     """The ObservationTerm for a name of TERMS, with its size, unit and frame filled in."""
     if name not in TERMS:
         raise KeyError(f"observation term: found {name!r}, allowed: {', '.join(TERMS)}")
     definition = TERMS[name]
-    return ObservationTerm(name, definition.size, scale, definition.unit, definition.frame)
+    return ObservationTerm(name, definition.size, scale, definition.unit, definition.frame, history)
 
 
 STANDARD_OBSERVATION = tuple(
@@ -108,19 +117,31 @@ STANDARD_OBSERVATION = tuple(
 
 
 class ObservationBuilder:
-    """Computes the observation of one control step into one reused float32 array."""
+    """Computes the observation of one control step into one reused float32 array.
+
+    That array is all the memory there is: of a term with a past, the older numbers move up by one
+    control step and the newest are added behind. After `reset` the first step stands for the past.
+    """
 
     def __init__(self, terms: Sequence[ObservationTerm], default_pose: Sequence[float]):
         """terms: in order. default_pose: rad, shape [12]."""
         self._default_pose = np.asarray(default_pose, dtype=np.float64)
-        self.size = sum(term.size for term in terms)
+        self.size = sum(term.width for term in terms)
         self._out = np.zeros(self.size, dtype=np.float32)
-        self._parts = []
+        self._parts, self._pasts = [], []
         start = 0
         for term in terms:
-            part = self._out[start : start + term.size]
-            self._parts.append((TERMS[term.name].compute, term.scale, part))
-            start += term.size
+            whole = self._out[start : start + term.width]
+            newest = whole[-term.size :]
+            self._parts.append((TERMS[term.name].compute, term.scale, newest))
+            if term.history > 1:
+                self._pasts.append((whole, newest))
+            start += term.width
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the past: to be called when walking begins."""
+        self._begins = True
 
     def build(
         self,
@@ -129,15 +150,22 @@ class ObservationBuilder:
         clock: tuple[float, float],
         previous_action: np.ndarray,
     ) -> np.ndarray:
-        """The observation, float32, shape [size]; the array is overwritten by the next call.
+        """The observation, float32, shape [size]; the array is the builder's memory: read it only,
+        and before the next call.
 
         command: (vx m/s, vy m/s, yaw rate rad/s), base frame. clock: GaitClock.signal.
         previous_action: last output of the policy after the clip, shape [12].
         """
         inputs = _Inputs(state, command, clock, previous_action, self._default_pose)
+        for whole, newest in self._pasts:
+            whole[: -newest.size] = whole[newest.size :]
         with np.errstate(over="ignore", invalid="ignore"):  # the safety filter checks the result
             for compute, scale, part in self._parts:
                 np.multiply(compute(inputs), scale, out=part, casting="unsafe")
+        if self._begins:
+            for whole, newest in self._pasts:
+                whole.reshape(-1, newest.size)[:] = newest
+            self._begins = False
         return self._out
 
 

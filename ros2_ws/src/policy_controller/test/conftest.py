@@ -28,6 +28,7 @@ from sample_policies import (  # noqa: E402
     DEFAULT_POSE,
     LOWER,
     LYING_POSE,
+    OBSERVATION_WITH_PAST,
     UPPER,
     build_golden,
     build_onnx,
@@ -78,7 +79,9 @@ def robot(robot_file: Path) -> RobotDescription:
 def make_bundle(robot: RobotDescription) -> Callable[..., contract.PolicyBundle]:
     """make_bundle(onnx_model=..., field=value, ...) -> PolicyBundle that fits `robot`."""
 
-    def make(onnx_model: bytes | None = None, **changes) -> contract.PolicyBundle:
+    def make(
+        onnx_model: bytes | None = None, observation=STANDARD_OBSERVATION, **changes
+    ) -> contract.PolicyBundle:
         bundle = contract.PolicyBundle(
             robot=contract.RobotIdentity(robot.name, robot.urdf_sha256),
             joint_names=JOINT_NAMES,
@@ -86,7 +89,7 @@ def make_bundle(robot: RobotDescription) -> Callable[..., contract.PolicyBundle]
             action=contract.ActionScaling(scale=0.5, clip=1.0, applied_by="controller"),
             gains=contract.Gains(kp=(85.0,) * 12, kd=(0.6,) * 12),
             control_period=0.02,
-            observation=STANDARD_OBSERVATION,
+            observation=observation,
             gait=contract.GaitSettings(frequency=1.75, stand_command_threshold=0.1),
             command=contract.CommandRange((-1.0, -0.5, -1.0), (1.0, 0.5, 1.0)),
             limits=contract.JointLimits(LOWER, UPPER, velocity=8.5, torque=80.0),
@@ -100,10 +103,22 @@ def make_bundle(robot: RobotDescription) -> Callable[..., contract.PolicyBundle]
             onnx=onnx_model or build_onnx(),
             golden_npz=b"",
         )
-        bundle = replace(bundle, golden_npz=build_golden(bundle.onnx, bundle.clock))
+        golden = build_golden(bundle.onnx, bundle.clock, terms=observation)
+        bundle = replace(bundle, golden_npz=golden)
         return replace(bundle, **changes)
 
     return make
+
+
+@pytest.fixture
+def bundle_with_past(make_bundle) -> contract.PolicyBundle:
+    """A bundle whose policy sees OBSERVATION_WITH_PAST; its golden data are three runs of six
+    control steps."""
+    model = build_onnx(inputs=sum(term.width for term in OBSERVATION_WITH_PAST))
+    bundle = make_bundle(onnx_model=model, observation=OBSERVATION_WITH_PAST)
+    return replace(
+        bundle, golden_npz=build_golden(model, bundle.clock, 18, OBSERVATION_WITH_PAST, 6)
+    )
 
 
 class Rig:
@@ -203,3 +218,10 @@ def make_rig(make_bundle, robot) -> Callable[..., Rig]:
 def rig(make_rig) -> Rig:
     """A Rig with the default policy and settings."""
     return make_rig()
+
+
+@pytest.fixture
+def rig_with_past(bundle_with_past, robot) -> Rig:
+    """A Rig whose policy sees OBSERVATION_WITH_PAST."""
+    policy = OnnxPolicy(bundle_with_past.onnx, bundle_with_past.observation_size, 12)
+    return Rig(PolicyController(bundle_with_past, robot, policy))

@@ -7,7 +7,12 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from policy_controller import bundle as contract
-from policy_controller.observation import STANDARD_OBSERVATION, ObservationBuilder
+from policy_controller.observation import (
+    STANDARD_OBSERVATION,
+    ObservationBuilder,
+    ObservationTerm,
+    define_term,
+)
 from policy_controller.policy import OnnxPolicy
 from policy_controller.state import RobotState
 
@@ -15,6 +20,11 @@ DEFAULT_POSE = (0.0, 0.4, -0.8, 0.0, 0.4, -0.8, 0.0, -0.4, 0.8, 0.0, -0.4, 0.8)
 LYING_POSE = (-0.05, 1.57, -2.75, 0.05, 1.57, -2.75, -0.05, -1.57, 2.75, 0.05, -1.57, 2.75)
 LOWER = (-0.7, -2.0, -2.8) * 4
 UPPER = (0.7, 2.0, 2.8) * 4
+OBSERVATION_WITH_PAST = (
+    define_term("joint_position", history=3),
+    define_term("command"),
+    define_term("joint_velocity", 0.1, history=2),
+)
 
 
 def build_onnx(
@@ -62,8 +72,15 @@ def build_onnx(
     return model.SerializeToString()
 
 
-def build_golden(onnx_model: bytes, clock, rows: int = 10) -> bytes:
-    """Golden data with asymmetric states, moderate enough for any policy of build_onnx."""
+def build_golden(
+    onnx_model: bytes,
+    clock,
+    rows: int = 10,
+    terms: tuple[ObservationTerm, ...] = STANDARD_OBSERVATION,
+    run: int = 1,
+) -> bytes:
+    """Golden data with asymmetric states, moderate enough for any policy of build_onnx. Every
+    `run` rows the past begins anew."""
     rng = np.random.default_rng(7)
     state = rng.normal(0.0, 0.2, (rows, 37))
     state[:, 3:7] = rng.normal(0.0, 0.1, (rows, 4)) + (0.0, 0.0, 0.0, 1.0)
@@ -73,10 +90,13 @@ def build_golden(onnx_model: bytes, clock, rows: int = 10) -> bytes:
     command[3] = 0.0
     phase = rng.uniform(0.0, 6.28, rows)
     previous_action = rng.uniform(-1.0, 1.0, (rows, 12))
-    builder = ObservationBuilder(STANDARD_OBSERVATION, DEFAULT_POSE)
-    policy = OnnxPolicy(onnx_model, 50, 12, warm_up=0)
+    builder = ObservationBuilder(terms, DEFAULT_POSE)
+    policy = OnnxPolicy(onnx_model, builder.size, 12, warm_up=0)
+    start = np.arange(rows) % run == 0
     observation, action = [], []
     for row in range(rows):
+        if start[row]:
+            builder.reset()
         observation.append(
             builder.build(
                 RobotState.from_packed(state[row]),
@@ -88,6 +108,6 @@ def build_golden(onnx_model: bytes, clock, rows: int = 10) -> bytes:
         action.append(policy(observation[-1]))
     return contract.encode_golden(
         contract.Golden(
-            state, command, phase, previous_action, np.array(observation), np.array(action)
+            state, command, phase, previous_action, np.array(observation), np.array(action), start
         )
     )

@@ -119,6 +119,14 @@ def swap_joints(data):
         (lambda d: d["observation"][1].update(frame="world"), "found 'world', allowed: 'base'"),
         (lambda d: d["observation"][2].update(scale=0), "scale .*found 0"),
         (lambda d: d["observation"].append(d["observation"][0]), "each once"),
+        (
+            lambda d: d["observation"][1].update(history=1),
+            r"observation\[1\].history .*found 1, allowed: integer from 2 to 16, or no such key",
+        ),
+        (
+            lambda d: d["observation"][1].update(history=2),
+            r"policy.onnx inputs: found .*\['batch', 53\]",
+        ),
         (lambda d: d["training"].update(seed=1.5), "training.seed: found 1.5"),
         (lambda d: d["robot"].update(urdf_sha256="abc"), "64 lower-case hexadecimal"),
     ],
@@ -326,6 +334,46 @@ def test_golden_data_that_could_hide_an_error(make_bundle, change, message):
     golden = change(read_golden(bundle.golden_npz, 50))
     with pytest.raises(ValueError, match=message):
         read_golden(encode_golden(golden), 50)
+
+
+def test_past_survives_the_round_trip_and_is_absent_where_there_is_none(
+    tmp_path, make_bundle, bundle_with_past
+):
+    written = save_bundle(tmp_path / "past", bundle_with_past)
+    assert written == bundle_with_past and written.sha256 == bundle_with_past.sha256
+    terms = json.loads((tmp_path / "past" / "bundle.json").read_text())["observation"]
+    assert [term.get("history") for term in terms] == [3, None, 2]
+    with zipfile.ZipFile(io.BytesIO(make_bundle().golden_npz)) as archive:
+        assert "start.npy" not in archive.namelist()
+
+
+def test_golden_replay_covers_the_past(bundle_with_past):
+    """The joint position of row 8 is seen in rows 8, 9 and 10: a change is noticed in all three."""
+    assert replay_golden(bundle_with_past).rows == 18
+    golden = read_golden(bundle_with_past.golden_npz, bundle_with_past.observation_size)
+    state = golden.state.copy()
+    state[8, 13] += 0.1
+    with pytest.raises(BundleError) as caught:
+        replay_golden(with_golden(bundle_with_past, state=state))
+    assert [problem.split(":")[0] for problem in caught.value.problems] == [
+        "golden observation joint_position[0], row 8",
+        "golden observation joint_position[0] 1 steps ago, row 9",
+        "golden observation joint_position[0] 2 steps ago, row 10",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        (np.arange(18) % 3 == 0, "found '3 rows in a row', allowed: more than 3"),
+        (np.arange(18) == 1, "start of row 0: found False, allowed: True"),
+        (1.0 * (np.arange(18) % 6 == 0), r"start: found 'float64 \[18\]', allowed: bool \[18\]"),
+    ],
+    ids=["runs too short", "no beginning", "numbers"],
+)
+def test_golden_data_that_does_not_cover_the_past(tmp_path, bundle_with_past, start, message):
+    with pytest.raises(BundleError, match=message):
+        save_bundle(tmp_path / "bundle", with_golden(bundle_with_past, start=start))
 
 
 def test_golden_arrays_are_a_closed_set():

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from policy_controller.bundle import ActionScaling
 from policy_controller.controller import PolicyController
 from policy_controller.motion import MotionState
+from policy_controller.observation import ObservationBuilder
 from policy_controller.policy import OnnxPolicy
 from policy_controller.sample import LoopHealth, Outcome
 from policy_controller.state import RobotState, VelocityCommand
@@ -163,6 +164,24 @@ def test_policy_memory_is_empty_at_each_entry_to_walk(rig):
     for command, clock, previous_action in (seen[0], seen[between]):
         assert np.abs(command).max() <= 0.03 and clock == (0.0, 0.0)
         np.testing.assert_array_equal(previous_action, 0.0)
+
+
+def test_policy_has_no_past_at_each_entry_to_walk(rig_with_past):
+    """The first action of two walks, apart in state, is that of an observation without a past."""
+    rig, bundle = rig_with_past, rig_with_past.controller.bundle
+    policy = OnnxPolicy(bundle.onnx, bundle.observation_size, 12)
+    rig.walk()
+    for _ in range(2):
+        rig.controller.request(MotionState.STAND)
+        rig.run_until(MotionState.STAND)
+        for _ in range(100):
+            rig.tick()
+        assert rig.controller.request(MotionState.WALK).accepted
+        rig.position = rig.position + np.linspace(-0.02, 0.03, 12)
+        state = rig.state()
+        builder = ObservationBuilder(bundle.observation, bundle.default_pose)
+        expected = policy(builder.build(state, np.zeros(3), (0.0, 0.0), np.zeros(12)))
+        np.testing.assert_allclose(rig.tick(state).action, expected, atol=1e-6)
 
 
 def test_observation_action_and_target_follow_the_contract(rig):

@@ -107,6 +107,40 @@ def test_terms_can_be_left_out_and_reordered():
     np.testing.assert_allclose(found, (0.0, 1.0, 0.2, 0.4, 0.6), rtol=1e-6)
 
 
+def frames_of(term, states):
+    """The raw values of a term, scaled, one row for each state."""
+    raw = {
+        "joint_position": [state.joint_position - DEFAULT_POSE for state in states],
+        "joint_velocity": [state.joint_velocity for state in states],
+        "gait_clock": [(0.6, 0.8) for _ in states],
+    }
+    return np.float32(term.scale * np.array(raw[term.name]))
+
+
+def test_past_is_the_last_steps_oldest_first_and_begins_with_the_first():
+    """Ten steps, a reset, ten steps: each against the list of all states since the reset, of which
+    the first is repeated before its time."""
+    rng = np.random.default_rng(2)
+    terms = (
+        define_term("joint_position", history=4),
+        define_term("gait_clock"),
+        define_term("joint_velocity", 0.1, history=2),
+    )
+    builder = ObservationBuilder(terms, DEFAULT_POSE)
+    assert builder.size == 48 + 2 + 24
+    for _ in range(2):
+        builder.reset()
+        states = [RobotState.from_packed(row) for row in rng.normal(size=(10, 37))]
+        for now in range(10):
+            found = builder.build(states[now], np.zeros(3), (0.6, 0.8), np.zeros(12))
+            steps = [[max(now - age, 0) for age in reversed(range(t.history))] for t in terms]
+            expected = [
+                frames_of(term, [states[k] for k in step]).ravel()
+                for term, step in zip(terms, steps, strict=True)
+            ]
+            np.testing.assert_array_equal(found, np.concatenate(expected))
+
+
 def test_unknown_term():
     with pytest.raises(KeyError, match="found 'height', allowed: base_linear_velocity"):
         define_term("height")
