@@ -141,7 +141,7 @@ class Robot:
 def measure(through_bridge: bool, seconds: float) -> dict[str, float | int]:
     """Round trips [ms] and what was lost, of ``seconds`` of states."""
     rclpy.init()
-    robot = Robot("/robot" if through_bridge else "")
+    robot = Robot("/robot/" if through_bridge else "")
     spin = SpinThread(robot.node)
     try:
         if through_bridge:

@@ -1,13 +1,19 @@
 """A policy on ANYmal. Nothing is sent to the drives unless told so; nothing starts uncertified.
 
-ros2 launch policy_controller anymal_real.launch.py bundle:=DIRECTORY [dry_run:=false]
+ros2 launch policy_controller anymal_real.launch.py bundle:=DIRECTORY [dry_run:=false] [namespace:=NAME]
 """
 
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, LogInfo, OpaqueFunction
+from launch.actions import (
+    DeclareLaunchArgument,
+    GroupAction,
+    IncludeLaunchDescription,
+    LogInfo,
+    OpaqueFunction,
+)
 from launch.conditions import IfCondition
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
-from launch_ros.actions import LifecycleNode, Node
+from launch_ros.actions import LifecycleNode, Node, PushROSNamespace
 from launch_ros.parameter_descriptions import ParameterValue
 from launch_ros.substitutions import FindPackageShare
 
@@ -42,10 +48,33 @@ def generate_launch_description() -> LaunchDescription:
         "certificate_override": ParameterValue(override, value_type=str),
         "verified_limits": limits,
     }
+    nodes = [
+        PushROSNamespace(LaunchConfiguration("namespace")),
+        Node(  # neither ends the other: without commands the bridge damps the robot
+            package="anymal_bridge",
+            executable="bridge_node",
+            name="anymal_bridge",
+            output="screen",
+            sigterm_timeout="20",  # s, as long as the controller lies down
+            parameters=[PathJoinSubstitution([bridge, "bridge.yaml"]), shared, link],
+        ),
+        LifecycleNode(
+            package="policy_controller",
+            executable="node",
+            name="policy_controller",
+            namespace="",
+            output="screen",
+            sigterm_timeout="20",  # s, to stop, lie down and rest
+            parameters=[settings, shared, own],
+        ),
+        IncludeLaunchDescription(recording, condition=wanted),
+        IncludeLaunchDescription(teleop, condition=driven),
+    ]
     return LaunchDescription(
         [
             DeclareLaunchArgument("bundle", description="policy bundle"),
             DeclareLaunchArgument("robot", default_value=robot, description="robot file"),
+            DeclareLaunchArgument("namespace", default_value="", description="of all nodes"),
             DeclareLaunchArgument("record", **ON, description="record into MCAP files"),
             DeclareLaunchArgument("joystick", **OFF, description="drive with a joystick"),
             DeclareLaunchArgument("dry_run", **ON, description="send the drives nothing"),
@@ -56,24 +85,6 @@ def generate_launch_description() -> LaunchDescription:
                     LogInfo(msg=admit_files(*(part.perform(context) for part in admitted)))
                 ]
             ),
-            Node(  # neither ends the other: without commands the bridge damps the robot
-                package="anymal_bridge",
-                executable="bridge_node",
-                name="anymal_bridge",
-                output="screen",
-                sigterm_timeout="20",  # s, as long as the controller lies down
-                parameters=[PathJoinSubstitution([bridge, "bridge.yaml"]), shared, link],
-            ),
-            LifecycleNode(
-                package="policy_controller",
-                executable="node",
-                name="policy_controller",
-                namespace="",
-                output="screen",
-                sigterm_timeout="20",  # s, to stop, lie down and rest
-                parameters=[PathJoinSubstitution([controller, "controller.yaml"]), shared, own],
-            ),
-            IncludeLaunchDescription(recording, condition=wanted),
-            IncludeLaunchDescription(teleop, condition=driven),
+            GroupAction(nodes),
         ]
     )

@@ -25,12 +25,14 @@ def domain(monkeypatch) -> Iterator[int]:
 
 @pytest.fixture
 def start(domain) -> Iterator[Callable[..., subprocess.Popen]]:
-    """start(module, {parameter: value}) -> a process that runs a node; killed at the end."""
+    """start(module, {parameter: value}, *ROS arguments) -> a process that runs a node; killed at
+    the end."""
     processes = []
 
-    def run(module: str, parameters: dict[str, object]) -> subprocess.Popen:
+    def run(module: str, parameters: dict[str, object], *arguments: object) -> subprocess.Popen:
         options = [part for item in parameters.items() for part in ("-p", "{}:={}".format(*item))]
-        processes.append(subprocess.Popen([sys.executable, "-m", module, "--ros-args", *options]))
+        line = [sys.executable, "-m", module, "--ros-args", *map(str, arguments), *options]
+        processes.append(subprocess.Popen(line))
         return processes[-1]
 
     yield run

@@ -47,7 +47,8 @@ def guard_limits() -> GuardLimits:
 
 def read_parameters(file: str, node: str) -> dict:
     """Parameters of a node in config/<file>.yaml."""
-    return yaml.safe_load((ROOT / "config" / f"{file}.yaml").read_text())[node]["ros__parameters"]
+    content = yaml.safe_load((ROOT / "config" / f"{file}.yaml").read_text())
+    return content[f"/**/{node}"]["ros__parameters"]
 
 
 class GuardedRobot:

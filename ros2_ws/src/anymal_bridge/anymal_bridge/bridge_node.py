@@ -66,7 +66,7 @@ class AnymalBridgeNode(Node):
         self._state_reader = StateReader(robot.joint_names, robot.foot_names)
         self._states = advertise(self, STATE, names[STATE.key])
         self._readings = advertise(self, READINGS, names[READINGS.key])
-        self._fan_out = FanOut(self, names, robot.joint_names, publish_tf)
+        self._fan_out = FanOut(self, names, robot, publish_tf)
         self._diagnostics = advertise(self, DIAGNOSTICS, names[DIAGNOSTICS.key])
         self._unconnected = ""
         self._commands = listen(
@@ -211,7 +211,8 @@ class AnymalBridgeNode(Node):
         now, counts = time.monotonic(), Counter(self._counts)
         before, counts_before = self._counted
         self._counted = (now, counts)
-        status = Status(f"{self.get_name()}: guard")
+        name = self.get_fully_qualified_name().removeprefix("/")
+        status = Status(f"{name}: guard")
         with self._lock:
             guard, output = self._guard, self._would_send
             self._would_send = None
@@ -296,7 +297,9 @@ def _declare_transport(node: Node, robot: RobotFile, limits: GuardLimits) -> Tra
     kind = declare_text(node, "transport", "ros2", "way to the robot: ros2 or ros1")
     topics = RobotTopics(
         *(
-            declare_text(node, f"robot_topics.{t.key}", f"/robot{t.name}", "on the robot's side")
+            node.resolve_topic_name(
+                declare_text(node, f"robot_topics.{t.key}", f"robot/{t.name}", "robot's side")
+            )
             for t in (STATE, READINGS, COMMANDS)
         )
     )

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import TransformStamped
 from nav_msgs.msg import Odometry
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
+from std_msgs.msg import String
 
 from .conversions import set_stamp
-from .interface import BASE_FRAME, JOINT_STATES, ODOM_FRAME, ODOMETRY, advertise
+from .interface import (
+    BASE_FRAME,
+    JOINT_STATES,
+    ODOM_FRAME,
+    ODOMETRY,
+    ROBOT_DESCRIPTION,
+    advertise,
+)
+from .robot_file import RobotFile
 from .robot_sample import (
     ANGULAR_VELOCITY,
     JOINT_POSITION,
@@ -25,26 +32,31 @@ from .robot_sample import (
 
 
 class FanOut:
-    """Publishes a sample as ``JointState``, as ``Odometry`` and, if asked for, on /tf."""
+    """Publishes a sample as ``JointState``, as ``Odometry`` and, if asked for, on /tf; and once the
+    robot description."""
 
     def __init__(
-        self, node: Node, topic_names: dict[str, str], joint_names: Sequence[str], tf: bool
+        self, node: Node, topic_names: dict[str, str], robot: RobotFile, tf: bool
     ) -> None:
         """
         Args:
             topic_names: by key of the interface table.
+            robot: whose joints and URDF are told.
             tf: also broadcast odom -> base; off where the robot does so itself.
 
         Raises:
             RuntimeError: ``tf`` is set and tf2_msgs is not installed.
         """
         self._stamp = Time()
-        self._joint_state = JointState(name=list(joint_names))
+        self._joint_state = JointState(name=list(robot.joint_names))
         self._odometry = Odometry(child_frame_id=BASE_FRAME)
         self._odometry.header.frame_id = ODOM_FRAME
         self._joint_state.header.stamp = self._odometry.header.stamp = self._stamp
         self._joint_states = advertise(node, JOINT_STATES, topic_names[JOINT_STATES.key])
         self._odometries = advertise(node, ODOMETRY, topic_names[ODOMETRY.key])
+        name = topic_names[ROBOT_DESCRIPTION.key]
+        self._descriptions = advertise(node, ROBOT_DESCRIPTION, name)
+        self._descriptions.publish(String(data=robot.urdf))
         self._transforms = None
         if tf:
             try:

@@ -2,7 +2,8 @@
 
 A controller that works with one node works with the other, because neither makes a publisher or
 a subscription for a topic of this table in any other way than from here. Names are defaults; each
-is a parameter ``topics.<key>`` of the node, for robots of other software versions.
+is a parameter ``topics.<key>`` of the node, for robots of other software versions. A name without
+a leading slash is relative to the node's namespace.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from rclpy.qos import (
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
 from series_elastic_actuator_msgs.msg import SeActuatorCommands, SeActuatorReadings
+from std_msgs.msg import String
 
 STATE_RATE_HZ = 400.0  # of the robot's state estimator and low-level loop
 FAN_OUT_RATE_HZ = 50.0  # of the standard topics, for people to look at
@@ -44,12 +46,16 @@ class Direction(enum.Enum):
     TO_ROBOT = "subscribed"
 
 
-def _qos(reliability: ReliabilityPolicy, depth: int) -> QoSProfile:
+def _qos(
+    reliability: ReliabilityPolicy,
+    depth: int,
+    durability: DurabilityPolicy = DurabilityPolicy.VOLATILE,
+) -> QoSProfile:
     return QoSProfile(
         history=HistoryPolicy.KEEP_LAST,
         depth=depth,
         reliability=reliability,
-        durability=DurabilityPolicy.VOLATILE,
+        durability=durability,
     )
 
 
@@ -57,6 +63,7 @@ SENSOR_QOS = _qos(ReliabilityPolicy.BEST_EFFORT, 5)  # publishers of state and r
 LATEST_SENSOR_QOS = _qos(ReliabilityPolicy.BEST_EFFORT, 1)  # subscribers that want the newest only
 COMMAND_QOS = _qos(ReliabilityPolicy.RELIABLE, 1)
 STANDARD_QOS = _qos(ReliabilityPolicy.RELIABLE, 10)  # what RViz and Foxglove expect
+LATCHED_QOS = _qos(ReliabilityPolicy.RELIABLE, 1, DurabilityPolicy.TRANSIENT_LOCAL)
 
 
 @dataclass(frozen=True)
@@ -68,12 +75,12 @@ class Topic:
     type: type
     qos: QoSProfile
     direction: Direction
-    rate_hz: float  # expected
+    rate_hz: float  # expected; 0: once, for everybody who ever asks
 
 
 STATE = Topic(
     "state",
-    "/state_estimator/anymal_state",
+    "state_estimator/anymal_state",
     AnymalState,
     SENSOR_QOS,
     Direction.FROM_ROBOT,
@@ -81,7 +88,7 @@ STATE = Topic(
 )
 READINGS = Topic(
     "readings",
-    "/anymal_low_level_controller/actuator_readings",
+    "anymal_low_level_controller/actuator_readings",
     SeActuatorReadings,
     SENSOR_QOS,
     Direction.FROM_ROBOT,
@@ -89,7 +96,7 @@ READINGS = Topic(
 )
 COMMANDS = Topic(
     "commands",
-    "/motion_control_manager/actuator_commands",
+    "motion_control_manager/actuator_commands",
     SeActuatorCommands,
     COMMAND_QOS,
     Direction.TO_ROBOT,
@@ -97,7 +104,7 @@ COMMANDS = Topic(
 )
 JOINT_STATES = Topic(
     "joint_states",
-    "/joint_states",
+    "joint_states",
     JointState,
     STANDARD_QOS,
     Direction.FROM_ROBOT,
@@ -105,11 +112,19 @@ JOINT_STATES = Topic(
 )
 ODOMETRY = Topic(
     "odometry",
-    "/odom",
+    "odom",
     Odometry,
     STANDARD_QOS,
     Direction.FROM_ROBOT,
     FAN_OUT_RATE_HZ,
+)
+ROBOT_DESCRIPTION = Topic(
+    "robot_description",
+    "robot_description",
+    String,
+    LATCHED_QOS,
+    Direction.FROM_ROBOT,
+    0.0,
 )
 DIAGNOSTICS = Topic(
     "diagnostics",
@@ -120,7 +135,7 @@ DIAGNOSTICS = Topic(
     1.0,
 )
 
-INTERFACE = (STATE, READINGS, COMMANDS, JOINT_STATES, ODOMETRY, DIAGNOSTICS)
+INTERFACE = (STATE, READINGS, COMMANDS, JOINT_STATES, ODOMETRY, ROBOT_DESCRIPTION, DIAGNOSTICS)
 
 
 def advertise(node: Node, topic: Topic, name: str) -> Publisher:

@@ -25,6 +25,7 @@ class RobotFile:
 
     path: Path  # of the YAML file
     name: str
+    urdf: str  # text of the URDF
     joint_names: tuple[str, ...]  # 12, LF RF LH RH x HAA HFE KFE
     foot_names: tuple[str, ...]  # 4
     foot_radius: float  # m
@@ -95,9 +96,13 @@ def load_robot_file(path: str | Path) -> RobotFile:
         raise RobotFileError(
             f"robot file {path}: position_lower is not below position_upper for {', '.join(bad)}"
         )
+    urdf = path.parent / str(get("urdf"))
+    if not urdf.is_file():
+        raise RobotFileError(f"robot file {path}: 'urdf' is {urdf}, which does not exist")
     return RobotFile(
         path=path,
         name=str(get("name")),
+        urdf=urdf.read_text(),
         joint_names=joint_names,
         foot_names=names("foot_names", NUM_FEET),
         foot_radius=positive("foot_radius"),

@@ -106,7 +106,7 @@ class SimNode(Node):
             self._settings.seed,
             _choice("engine", Engine, engine),
         )
-        self._fan_out = FanOut(self, names, robot.joint_names, publish_tf)
+        self._fan_out = FanOut(self, names, robot, publish_tf)
         self._diagnostics = advertise(self, DIAGNOSTICS, names[DIAGNOSTICS.key])
         self.create_service(Trigger, "~/reset", self._on_reset)
 
@@ -165,7 +165,9 @@ class SimNode(Node):
             raise ValueError(f"parameter transport is {transport!r}, allowed: ros2 or ros1")
         if self._gate:
             raise ValueError("parameter lockstep is true with transport ros1, which has no /clock")
-        topics = RobotTopics(*(names[topic.key] for topic in (STATE, READINGS, COMMANDS)))
+        topics = RobotTopics(
+            *(self.resolve_topic_name(names[t.key]) for t in (STATE, READINGS, COMMANDS))
+        )
         robot = self._robot
         return Ros1RobotSide(
             topics, robot.joint_names, robot.foot_names, master_uri, camel_case, *callbacks
@@ -208,7 +210,8 @@ class SimNode(Node):
         self._reported_at = (now, sim_ns)
         factor = (sim_ns - sim_before_ns) * 1e-9 / (now - before)
         p50, p99 = self._durations.percentiles()
-        loop = Status(f"{self.get_name()}: loop")
+        name = self.get_fully_qualified_name().removeprefix("/")
+        loop = Status(f"{name}: loop")
         loop.values |= {
             "real_time_factor": factor,
             "step_p50_ms": p50 * 1e3,
@@ -228,7 +231,7 @@ class SimNode(Node):
         if self._sim.sample.robot_state != 0:
             loop.report(ERROR, "the simulation has diverged; call ~/reset")
 
-        commands = Status(f"{self.get_name()}: commands")
+        commands = Status(f"{name}: commands")
         publishers = self._side.commanders()
         commands.values |= {
             "age_s": self._sim.command_age(),

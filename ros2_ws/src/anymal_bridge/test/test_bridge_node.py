@@ -33,7 +33,9 @@ RELAXED = {
     "guard.command_timeout": 0.6,
     "guard.state_timeout": 1.0,
 }
-ROBOT_SIDE = {f"topics.{topic.key}": f"/robot{topic.name}" for topic in INTERFACE}
+ROBOT_SIDE = {
+    f"topics.{topic.key}": f"/robot/{topic.name.removeprefix('/')}" for topic in INTERFACE
+}
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +91,9 @@ class Rig:
         self.sim = start_node("sim_node", command_timeout=1.0, **link, **ROBOT_SIDE)
         self.bridge = start_node("bridge_node", **RELAXED, **link, **bridge_parameters)
         self.robot_readings = peer.newest(
-            READINGS, READINGS.name if roscore else f"/robot{READINGS.name}"
+            READINGS, READINGS.name if roscore else f"/robot/{READINGS.name}"
         )
-        self.sent = peer.collect(COMMANDS, f"/robot{COMMANDS.name}")
+        self.sent = peer.collect(COMMANDS, f"/robot/{COMMANDS.name}")
         self.diagnostics = peer.collect(DIAGNOSTICS)
         peer.until(lambda: self.robot_readings() and self.diagnostics, timeout=START_S)
 
@@ -177,7 +179,7 @@ def test_second_publisher_on_either_side_stops_the_robot(start_node, peer, robot
     Controller(peer, robot)
     for name, reason in (
         (COMMANDS.name, "second_commander"),
-        (f"/robot{COMMANDS.name}", "second_driver"),
+        (f"/robot/{COMMANDS.name}", "second_driver"),
     ):
         rig.arm_when_it_lets()
         peer.until(lambda: rig.obeyed()[0] == robot.kp)
@@ -296,6 +298,11 @@ def endpoints(peer, node_name: str) -> dict[str, tuple]:
     return {name: value for name, value in result.items() if name not in ROS_OWN}
 
 
+def absolute(name: str) -> str:
+    """Name of a topic for a node that has no namespace."""
+    return f"/{name.removeprefix('/')}"
+
+
 ROS_OWN = ("/rosout", "/parameter_events")
 ROS_PARAMETERS = ("use_sim_time", "qos_overrides", "start_type_description_service")
 
@@ -305,7 +312,7 @@ def test_simulated_robot_and_bridge_have_the_same_interface(start_node, peer):
     start_node("sim_node", start_pose="standing")
     start_node("bridge_node")
     table = {
-        topic.name: (
+        absolute(topic.name): (
             topic.direction.value,
             f"{topic.type.__module__.split('.')[0]}/msg/{topic.type.__name__}",
             topic.qos.reliability.name,

@@ -25,6 +25,7 @@ def test_shipped_robots_load(path):
     ("change", "named"),
     [
         ({"kp": None}, "kp"),
+        ({"urdf": "nowhere.urdf"}, "nowhere.urdf"),
         ({"kd": -1.0}, "kd"),
         ({"velocity_limit": float("nan")}, "velocity_limit"),
         ({"default_pose": [0.0] * 11}, "default_pose"),
@@ -33,7 +34,8 @@ def test_shipped_robots_load(path):
     ],
 )
 def test_wrong_value_is_named(tmp_path, change, named):
-    data = yaml.safe_load(ANYMAL_D.read_text()) | change
+    shipped = yaml.safe_load(ANYMAL_D.read_text())
+    data = shipped | {"urdf": str(ROBOTS / shipped["urdf"])} | change
     path = tmp_path / "robot.yaml"
     path.write_text(yaml.safe_dump({k: v for k, v in data.items() if v is not None}))
     with pytest.raises(RobotFileError, match=named):

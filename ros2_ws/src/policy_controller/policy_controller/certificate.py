@@ -94,8 +94,8 @@ def describe_subject(
 
 def read_controller_settings(path: str | Path) -> tuple[SafetyLimits, MotionSettings]:
     """Guards and motions of a parameter file as config/controller.yaml. Raises RefusedError."""
-    content = yaml.safe_load(Path(path).read_text())
-    tables = content["policy_controller"]["ros__parameters"]
+    (node,) = yaml.safe_load(Path(path).read_text()).values()
+    tables = node["ros__parameters"]
     values = {
         f"{group}.{name}": value
         for group in ("safety", "motion")

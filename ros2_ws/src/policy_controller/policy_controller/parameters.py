@@ -23,11 +23,11 @@ class NodeSettings:
 
     bundle: str = spec("text", "policy bundle, a directory or a .zip file")
     robot: str = spec("text", "robot file (YAML)")
-    state_topic: str = spec("text", "anymal_msgs/AnymalState in", "/state_estimator/anymal_state")
+    state_topic: str = spec("text", "anymal_msgs/AnymalState in", "state_estimator/anymal_state")
     command_topic: str = spec(
         "text",
         "series_elastic_actuator_msgs/SeActuatorCommands out",
-        "/motion_control_manager/actuator_commands",
+        "motion_control_manager/actuator_commands",
     )
     use_stamped_cmd_vel: bool = spec(
         "boolean", "~/cmd_vel is a TwistStamped; if false a Twist", True

@@ -89,9 +89,7 @@ class RecorderNode(Node):
             settings.max_files,
             settings.min_free * MEGABYTE,
         )
-        self._subscribed = [
-            (topic.name, self._subscribe(topic)) for topic in map(parse_topic, topics)
-        ]
+        self._subscribed = [self._subscribe(parse_topic(topic)) for topic in topics]
         self.get_logger().info(f"recording to {self.writer.files[0].parent}")
 
     def _subscribe(self, topic: Topic) -> Subscription:
@@ -99,14 +97,16 @@ class RecorderNode(Node):
             ReliabilityPolicy.BEST_EFFORT if topic.best_effort else ReliabilityPolicy.RELIABLE
         )
         kind = load_type(topic.kind)
-        self.writer.add_topic(topic.name, topic.kind)
         qos = QoSProfile(depth=QUEUE, reliability=reliability)
-        return self.create_subscription(kind, topic.name, lambda _: None, qos, raw=True)
+        subscription = self.create_subscription(kind, topic.name, lambda _: None, qos, raw=True)
+        self.writer.add_topic(subscription.topic_name, topic.kind)
+        return subscription
 
     def poll(self) -> None:
         """Write what has arrived, in the order of arrival. Raises BagError."""
         batch = []
-        for name, subscription in self._subscribed:
+        for subscription in self._subscribed:
+            name = subscription.topic_name
             with subscription.handle:
                 while found := subscription.handle.take_message(subscription.msg_type, True):
                     data, info = found

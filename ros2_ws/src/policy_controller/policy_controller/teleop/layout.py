@@ -38,7 +38,7 @@ class TeleopSettings:
     inverted_reverse: bool = spec("boolean", "negate the yaw rate while driving backwards", False)
     publish_stamped_twist: bool = spec("boolean", "send TwistStamped; if false Twist", True)
     frame: str = spec("text", "frame_id of the TwistStamped", "base")
-    controller: str = spec("text", "name of the controller's node", "/policy_controller")
+    controller: str = spec("text", "name of the controller's node", "policy_controller")
     axes: int = spec(
         "integer",
         "number of axes of the joystick; with another number the order is another one as well",

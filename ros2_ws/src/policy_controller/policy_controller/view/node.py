@@ -59,13 +59,13 @@ class ViewSettings:
     token: str = spec(
         "text", "asked of browsers; auto = drawn at the start where others reach `host`", "auto"
     )
-    state_topic: str = spec("text", "anymal_msgs/AnymalState", "/state_estimator/anymal_state")
+    state_topic: str = spec("text", "anymal_msgs/AnymalState", "state_estimator/anymal_state")
     command_topic: str = spec(
         "text",
         "series_elastic_actuator_msgs/SeActuatorCommands",
-        "/motion_control_manager/actuator_commands",
+        "motion_control_manager/actuator_commands",
     )
-    controller: str = spec("text", "name of the controller's node", "/policy_controller")
+    controller: str = spec("text", "name of the controller's node", "policy_controller")
     max_forward: float = spec("number", "end of the slider", 0.5, unit="m/s", low=0.05, high=3.0)
     max_left: float = spec("number", "end of the slider", 0.3, unit="m/s", low=0.05, high=3.0)
     max_turn: float = spec("number", "end of the slider", 0.6, unit="rad/s", low=0.05, high=3.0)

@@ -27,7 +27,7 @@ def read_parameter_file(path: Path) -> dict[str, Any]:
             flat |= flatten(name + ".", value) if isinstance(value, dict) else {name: value}
         return flat
 
-    return flatten("", yaml.safe_load(path.read_text())["teleop"]["ros__parameters"])
+    return flatten("", yaml.safe_load(path.read_text())["/**/teleop"]["ros__parameters"])
 
 
 @pytest.fixture

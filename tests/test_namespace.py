@@ -1,0 +1,43 @@
+"""Robots in namespaces do not meet: all that the nodes name is relative to theirs."""
+
+from __future__ import annotations
+
+import pytest
+from packages import ROOT
+
+pytest.importorskip("rclpy")
+pytest.importorskip("anymal_msgs")
+pytest.importorskip("warp")
+
+from anymal_msgs.msg import AnymalState  # noqa: E402
+from footlight_msgs.msg import ControllerStatus  # noqa: E402
+
+pytestmark = [pytest.mark.ros, pytest.mark.slow]
+
+ROBOT = ROOT / "config" / "robot" / "anymal_d.yaml"
+SHARED_BY_ALL = {"/diagnostics", "/rosout", "/parameter_events"}
+
+
+def test_nodes_in_a_namespace_stay_in_it_and_find_each_other(start, observer):
+    """Robot, bridge, controller and teleop, with their parameter files as the launch
+    files give them. The robot is where the bridge looks for it: in `robot` below its own."""
+    config = ROOT / "config"
+    bundle = {"bundle": config / "bundles" / "anymal_d", "autostart": "true"}
+    for module, file, parameters, namespace in (
+        ("anymal_bridge.sim_node", "sim", {"robot": ROBOT}, "/alpha/robot"),
+        ("anymal_bridge.bridge_node", "bridge", {"robot": ROBOT}, "/alpha"),
+        ("policy_controller.node", "controller", {"robot": ROBOT} | bundle, "/alpha"),
+        ("policy_controller.teleop.node", "teleop/xbox", {}, "/alpha"),
+    ):
+        file = config / f"{file}.yaml"
+        start(module, parameters, "--params-file", file, "-r", f"__ns:={namespace}")
+    state = observer.watch(AnymalState, "/alpha/state_estimator/anymal_state")
+    status = observer.watch(ControllerStatus, "/alpha/policy_controller/status")
+    observer.until(lambda: state() and status(), what="the controller's status")
+    observer.until(lambda: status().motion_state == ControllerStatus.PASSIVE)
+    observer.until(lambda: status().state_age < 1.0, what="the robot's state in the controller")
+    names = {name for name, _ in observer.node.get_topic_names_and_types()}
+    inside = {name for name in names if name.startswith("/alpha/")}
+    assert "/alpha/policy_controller/cmd_vel" in inside and "/alpha/joy" in inside
+    assert "/alpha/robot/motion_control_manager/actuator_commands" in inside
+    assert names - inside - SHARED_BY_ALL == set()
