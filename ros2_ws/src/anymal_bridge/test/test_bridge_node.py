@@ -9,6 +9,7 @@ the robot, so that a busy machine does not trip them.
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -88,7 +89,8 @@ class Rig:
         """With a ``roscore``, robot and bridge meet there, and readings are those of the bridge."""
         self.peer = peer
         link = {"transport": "ros1", "ros1_master_uri": roscore.uri} if roscore else {}
-        self.sim = start_node("sim_node", command_timeout=1.0, **link, **ROBOT_SIDE)
+        self._start = partial(start_node, "sim_node", command_timeout=1.0, **link, **ROBOT_SIDE)
+        self.start_robot()
         self.bridge = start_node("bridge_node", **RELAXED, **link, **bridge_parameters)
         self.robot_readings = peer.newest(
             READINGS, READINGS.name if roscore else f"/robot/{READINGS.name}"
@@ -96,6 +98,10 @@ class Rig:
         self.sent = peer.collect(COMMANDS, f"/robot/{COMMANDS.name}")
         self.diagnostics = peer.collect(DIAGNOSTICS)
         peer.until(lambda: self.robot_readings() and self.diagnostics, timeout=START_S)
+
+    def start_robot(self) -> None:
+        """The simulated robot; again, when it was killed."""
+        self.sim = self._start()
 
     def arm(self) -> Trigger.Response:
         return self.peer.call(Trigger, "/anymal_bridge/arm")
@@ -270,6 +276,29 @@ def test_ros1_robot_survives_the_loss_of_the_side_process(start_node, peer, robo
     peer.until(lambda: rig.guard()["guard"] == "latched")  # the robot was not heard any more
     rig.arm_when_it_lets()  # no restart of anything but the side process
     peer.until(lambda: rig.obeyed()[0] == robot.kp)
+
+
+def test_ros1_robot_is_held_while_the_roscore_is_away_and_found_again(
+    start_node, peer, robot, roscore
+):
+    rig = Rig(start_node, peer, roscore, dry_run=False)
+    Controller(peer, robot)
+    rig.arm_when_it_lets()
+    peer.until(lambda: rig.obeyed()[0] == robot.kp)
+    roscore.kill()
+    peer.until(lambda: "no roscore" in rig.guard()["transport"])
+    stamp_ns = rig.obeyed()[2]
+    peer.until(lambda: rig.obeyed()[2] > stamp_ns + 10**9)  # commands go on for a second
+    assert (rig.guard()["guard"], rig.obeyed()[0]) == ("armed", robot.kp)
+
+    roscore.start()
+    peer.until(lambda: rig.guard()["transport"] == "")
+    rig.sim.process.kill()  # and a robot that registers with the new roscore is found
+    peer.until(lambda: rig.guard()["reason"] == "state_age")
+    stamp_ns = rig.obeyed()[2]
+    rig.start_robot()
+    rig.arm_when_it_lets()
+    peer.until(lambda: rig.obeyed()[0] == robot.kp and rig.obeyed()[2] > stamp_ns, timeout=START_S)
 
 
 def children(pid: int) -> list[int]:
