@@ -3,6 +3,7 @@ from glob import glob
 from setuptools import find_packages, setup
 
 package = "anymal_bridge"
+config = ("anymal.foxglove.json", "anymal.rviz", "bridge.yaml", "sim.yaml")
 
 setup(
     name=package,
@@ -15,7 +16,7 @@ setup(
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{package}"]),
         (f"share/{package}", ["package.xml"]),
-        (f"share/{package}/config", ["config/bridge.yaml", "config/sim.yaml"]),
+        (f"share/{package}/config", [f"config/{file}" for file in config]),
         (f"share/{package}/config/robot", glob("config/robot/*")),
     ],
     install_requires=["setuptools"],

@@ -28,6 +28,7 @@ from anymal_bridge.interface import (  # noqa: E402
     JOINT_STATES,
     ODOMETRY,
     READINGS,
+    ROBOT_DESCRIPTION,
     STATE,
 )
 from anymal_bridge.joint_command import JointCommand, Mode  # noqa: E402
@@ -131,6 +132,16 @@ def test_lying_robot_is_at_rest_and_complete(start_node, peer, robot):
     assert (commanded.pid_gains_p, commanded.pid_gains_d) == (0.0, 5.0)
     assert joint_states[-1].name == list(robot.joint_names)
     assert (odometry[-1].header.frame_id, odometry[-1].child_frame_id) == ("odom", "base")
+
+
+def test_description_reaches_who_comes_later(start_node, peer, robot):
+    start_node("sim_node", start_pose="standing")
+    state = peer.newest(STATE)
+    peer.until(state, timeout=FIRST_START_S)
+    descriptions = peer.collect(ROBOT_DESCRIPTION)
+    peer.until(lambda: descriptions)
+    assert descriptions[0].data == robot.path.with_name("anymal_d.urdf").read_text()
+    assert all(f'name="{name}"' in descriptions[0].data for name in robot.joint_names)
 
 
 def test_robot_stands_up_and_stays(start_node, peer, robot):
