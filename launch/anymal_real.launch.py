@@ -1,6 +1,7 @@
 """A policy on ANYmal. Nothing is sent to the drives unless told so; nothing starts uncertified.
 
-ros2 launch policy_controller anymal_real.launch.py bundle:=DIRECTORY [dry_run:=false] [namespace:=NAME]
+ros2 launch policy_controller anymal_real.launch.py bundle:=DIRECTORY [dry_run:=false]
+    [namespace:=NAME]
 """
 
 from launch import LaunchDescription
@@ -33,8 +34,6 @@ def generate_launch_description() -> LaunchDescription:
     settings = PathJoinSubstitution([controller, "controller.yaml"])
     recording = PathJoinSubstitution([controller, "..", "launch", "record.launch.py"])
     teleop = PathJoinSubstitution([controller, "..", "launch", "teleop.launch.py"])
-    wanted = IfCondition(LaunchConfiguration("record"))
-    driven = IfCondition(LaunchConfiguration("joystick"))
     override = LaunchConfiguration("certificate_override")
     bundle, chosen = LaunchConfiguration("bundle"), LaunchConfiguration("robot")
     admitted = (bundle, chosen, limits, settings, override)
@@ -65,10 +64,10 @@ def generate_launch_description() -> LaunchDescription:
             namespace="",
             output="screen",
             sigterm_timeout="20",  # s, to stop, lie down and rest
-            parameters=[settings, shared, own],
+            parameters=[PathJoinSubstitution([controller, "controller.yaml"]), shared, own],
         ),
-        IncludeLaunchDescription(recording, condition=wanted),
-        IncludeLaunchDescription(teleop, condition=driven),
+        IncludeLaunchDescription(recording, condition=IfCondition(LaunchConfiguration("record"))),
+        IncludeLaunchDescription(teleop, condition=IfCondition(LaunchConfiguration("joystick"))),
     ]
     return LaunchDescription(
         [

@@ -1,5 +1,5 @@
-"""What config/anymal.rviz and config/anymal.foxglove.json show exists: each topic and service in the
-graph of running nodes with the type that is meant, each field of a plot in that type."""
+"""What config/anymal.rviz and config/anymal.foxglove.json show exists: each topic and service in
+the graph of running nodes with the type that is meant, each field of a plot in that type."""
 
 from __future__ import annotations
 

@@ -36,8 +36,11 @@ def test_nodes_in_a_namespace_stay_in_it_and_find_each_other(start, observer):
     observer.until(lambda: state() and status(), what="the controller's status")
     observer.until(lambda: status().motion_state == ControllerStatus.PASSIVE)
     observer.until(lambda: status().state_age < 1.0, what="the robot's state in the controller")
-    names = {name for name, _ in observer.node.get_topic_names_and_types()}
+    node = observer.node
+    names = {name for name, _ in node.get_topic_names_and_types()}
     inside = {name for name in names if name.startswith("/alpha/")}
     assert "/alpha/policy_controller/cmd_vel" in inside and "/alpha/joy" in inside
     assert "/alpha/robot/motion_control_manager/actuator_commands" in inside
-    assert names - inside - SHARED_BY_ALL == set()
+    for name in names - inside - SHARED_BY_ALL:  # the observer's own
+        ends = node.get_publishers_info_by_topic(name) + node.get_subscriptions_info_by_topic(name)
+        assert {end.node_name for end in ends} == {"observer"}, name

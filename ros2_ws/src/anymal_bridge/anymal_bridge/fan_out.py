@@ -35,9 +35,7 @@ class FanOut:
     """Publishes a sample as ``JointState``, as ``Odometry`` and, if asked for, on /tf; and once the
     robot description."""
 
-    def __init__(
-        self, node: Node, topic_names: dict[str, str], robot: RobotFile, tf: bool
-    ) -> None:
+    def __init__(self, node: Node, topic_names: dict[str, str], robot: RobotFile, tf: bool) -> None:
         """
         Args:
             topic_names: by key of the interface table.
