@@ -8,6 +8,7 @@ of its own, in lockstep, so that it answers states and not the time.
 
 from __future__ import annotations
 
+import itertools
 import socket
 import subprocess
 import time
@@ -99,9 +100,18 @@ def play(script: Script, publish: Publish, observer) -> list[np.ndarray]:
         answers[command.stamp_ns] = command
 
     observer.node.create_subscription(COMMANDS.type, COMMANDS.name, take, COMMANDS.qos)
+    stamps_ns = itertools.count(PERIOD_NS, PERIOD_NS)
+
+    # A state is answered once, and DDS finds its peers in any order: an answer that came before
+    # this node was found is lost. So the first state is sent under new stamps until one is heard.
+    def heard() -> bool:
+        publish(next(stamps_ns), script.samples[0])
+        return bool(answers)
+
+    observer.until(heard, what="any answer")
     commands = []
-    for tick, sample in enumerate(script.samples, start=50):
-        stamp_ns = tick * PERIOD_NS
+    for sample in script.samples:
+        stamp_ns = next(stamps_ns)
         if request := script.requests.get(len(commands)):
             observer.operator.request_motion_state(request, timeout=60.0)
         observer.operator.command(VELOCITY)
@@ -109,7 +119,7 @@ def play(script: Script, publish: Publish, observer) -> list[np.ndarray]:
 
         def answered(stamp_ns=stamp_ns, sample=sample) -> bool:
             nonlocal again
-            if time.monotonic() > again:  # nobody was there yet, or best effort has lost it
+            if time.monotonic() > again:  # best effort may have lost it
                 publish(stamp_ns, sample)
                 again = time.monotonic() + 1.0
             return stamp_ns in answers
@@ -147,8 +157,11 @@ def ros1(start, tmp_path, monkeypatch):
         pytest.skip(reason)
     monkeypatch.setenv("ROS_HOSTNAME", "localhost")
     monkeypatch.setenv("ROS_LOG_DIR", str(tmp_path))
-    with socket.create_server(("localhost", 0)) as probe:
-        port = probe.getsockname()[1]
+    reserved = socket.socket()
+    # With this option rosmaster may bind the port as well, but nobody else is given it.
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("localhost", 0))
+    port = reserved.getsockname()[1]
     roscore = subprocess.Popen(["rosmaster", "--core", "-p", str(port)])
     uri = f"http://localhost:{port}"
     link = {"transport": "ros1", "ros1_master_uri": uri}
@@ -163,6 +176,7 @@ def ros1(start, tmp_path, monkeypatch):
     side.close()
     roscore.kill()
     roscore.wait()
+    reserved.close()
 
 
 @pytest.mark.parametrize("link", ["direct", "ros2", "ros1"])

@@ -168,8 +168,11 @@ class Roscore:
     def __init__(self, folder: Path) -> None:
         import socket
 
-        with socket.create_server(("localhost", 0)) as probe:
-            self._port = probe.getsockname()[1]
+        self._reserved = socket.socket()
+        # With this option rosmaster may bind the port as well, but nobody else is given it.
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved.bind(("localhost", 0))
+        self._port = self._reserved.getsockname()[1]
         self.uri = f"http://localhost:{self._port}"
         self._log = folder / "rosmaster.log"
         self._process: subprocess.Popen | None = None
@@ -184,6 +187,10 @@ class Roscore:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+
+    def close(self) -> None:
+        self.kill()
+        self._reserved.close()
 
 
 @pytest.fixture
@@ -201,4 +208,4 @@ def roscore(tmp_path, monkeypatch) -> Iterator[Roscore]:
     roscore = Roscore(tmp_path)
     roscore.start()
     yield roscore
-    roscore.kill()
+    roscore.close()
