@@ -29,12 +29,18 @@ class Observer:
         self.operator = Operator(self.node, Topics(), self.until)
 
     def until(
-        self, condition: Callable[[], object], timeout: float = PATIENCE, what: str = ""
+        self,
+        condition: Callable[[], object],
+        timeout: float = PATIENCE,
+        what: str | Callable[[], str] = "",
     ) -> None:
-        """Run callbacks until ``condition`` is true; AssertionError after ``timeout`` s."""
+        """Run callbacks until ``condition`` is true; AssertionError after ``timeout`` s, which says
+        ``what`` was waited for, or what a function finds missing then."""
         end = time.monotonic() + timeout
         while not condition():
-            assert time.monotonic() < end, f"not within {timeout} s: {what}"
+            if time.monotonic() > end:
+                missing = what() if callable(what) else what
+                raise AssertionError(f"not within {timeout} s: {missing}")
             self._executor.spin_once(timeout_sec=0.05)
 
     def watch(self, kind: type, topic: str) -> Callable[[], object]:

@@ -112,8 +112,13 @@ def test_everything_that_is_shown_exists(start, observer):
         node = observer.node
         return dict(node.get_topic_names_and_types() + node.get_service_names_and_types())
 
-    observer.until(lambda: wanted <= graph().keys(), what=str(wanted - graph().keys()))
-    found = graph()
+    found: dict[str, list[str]] = {}  # all that was ever seen: a busy node may be lost for a while
+
+    def complete() -> bool:
+        found.update(graph())
+        return wanted <= found.keys()
+
+    observer.until(complete, what=lambda: f"{sorted(wanted - found.keys())}")
     for name, kind in (rviz | foxglove.topics | foxglove.services).items():
         assert found[name] == [kind], name
     for path in foxglove.paths:

@@ -15,7 +15,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[4]
 FIRST_START_S = 180.0  # wall time; a first start compiles the physics
-PATIENCE_S = 30.0  # wall time for anything else; only a failing test waits so long
+PATIENCE_S = 60.0  # wall time for anything else; only a failing test waits so long
 
 
 @pytest.fixture(scope="session")
@@ -98,11 +98,18 @@ class Peer:
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self.node)
 
-    def until(self, condition: Callable[[], object], timeout: float = PATIENCE_S) -> None:
-        """Run callbacks until ``condition`` is true; fails after ``timeout`` s of wall time."""
+    def until(
+        self,
+        condition: Callable[[], object],
+        timeout: float = PATIENCE_S,
+        missing: Callable[[], str] = lambda: "",
+    ) -> None:
+        """Run callbacks until ``condition`` is true; fails after ``timeout`` s of wall time, and
+        says what is ``missing``."""
         end = time.monotonic() + timeout
         while not condition():
-            assert time.monotonic() < end, f"not within {timeout} s of wall time"
+            if time.monotonic() > end:
+                raise AssertionError(f"not within {timeout} s of wall time: {missing()}")
             self._executor.spin_once(timeout_sec=0.1)
 
     def collect(self, topic, name: str | None = None) -> list:

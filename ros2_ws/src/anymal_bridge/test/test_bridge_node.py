@@ -350,8 +350,14 @@ def test_simulated_robot_and_bridge_have_the_same_interface(start_node, peer):
         for topic in INTERFACE
     }
     for node in ("anymal_sim", "anymal_bridge"):
-        peer.until(lambda node=node: len(endpoints(peer, node)) >= len(table), timeout=START_S)
-        assert endpoints(peer, node) == table, node
+        found: dict[str, tuple] = {}
+
+        def complete(node=node, found=found) -> bool:
+            found.update(endpoints(peer, node))
+            return found.keys() >= table.keys()
+
+        peer.until(complete, START_S, lambda found=found: f"{sorted(table.keys() - found.keys())}")
+        assert found == table, node
 
 
 def test_documentation_names_every_topic_and_parameter(start_node, peer, request):

@@ -256,10 +256,13 @@ def test_faults_are_set_while_it_runs(start_node, peer, robot):
     peer.set_parameters("/anymal_sim", fault__stamp_offset=-9.0)
     peer.until(lambda: stamp_to_ns(states[-1].header.stamp) < before)
 
-    peer.set_parameters("/anymal_sim", fault__second_publisher=True)
-    peer.until(lambda: peer.node.count_publishers(COMMANDS.name) == 1)
-    peer.set_parameters("/anymal_sim", fault__second_publisher=False)
-    peer.until(lambda: peer.node.count_publishers(COMMANDS.name) == 0)
+    for wanted in (True, False):
+        (result,) = peer.set_parameters("/anymal_sim", fault__second_publisher=wanted)
+        assert result.successful, result.reason
+        peer.until(
+            lambda wanted=wanted: peer.node.count_publishers(COMMANDS.name) == wanted,
+            missing=lambda: f"{peer.node.count_publishers(COMMANDS.name)} publishers",
+        )
 
 
 def test_service_call_of_the_documentation_sets_faults(start_node, peer, request):

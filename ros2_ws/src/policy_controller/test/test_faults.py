@@ -209,6 +209,10 @@ class Running:
         self._spin.start()
         assert self.node.trigger_configure() == SUCCESS and self.node.trigger_activate() == SUCCESS
 
+    def command_publisher(self):
+        """The node's publisher of joint commands."""
+        return next(p for p in self.node.publishers if p.topic_name == COMMANDS)
+
     def close(self) -> None:
         self._spin.stop()
         self.node.trigger_shutdown()
@@ -248,8 +252,10 @@ def walking(context, robot_side, files):
     """The robot, walking at WALKING; the node is made by the first test that needs it."""
     if "node" not in _shared:
         _shared["node"] = Running(context, lockstep=True, **files)
-        count = lambda: robot_side.node.count_subscribers(COMMANDS)  # noqa: E731
-        wait_for(lambda: count() >= 2, "the recorder")
+        # Asked of the node, not of the robot's side: what it sends before it knows them is lost.
+        publisher = _shared["node"].command_publisher()
+        count = publisher.get_subscription_count
+        wait_for(lambda: count() >= 2, "recorder and robot to be known to the controller")
     robot_side.edit, robot_side.twist = (lambda message: None), (0.0, 0.0, 0.0)
     status = robot_side.run(3)
     if status.motion_state == S.FAULT:
@@ -357,10 +363,10 @@ def test_second_publisher_of_commands(walking):
 
 
 def test_state_that_stops_coming(walking, context, files):
-    """In real time: damping within max_state_age and a period; ten times that is allowed here."""
+    """In real time; when it damps is tested with the guard itself, on a clock of its own."""
     _shared.pop("node").close()
     node = Running(context, lockstep=False, **files)
-    sending, last = threading.Event(), [0.0]
+    sending = threading.Event()
     sending.set()
     walking.twist = None
 
@@ -368,7 +374,6 @@ def test_state_that_stops_coming(walking, context, files):
         while sending.is_set():
             walking.stamp_ns = node.node.get_clock().now().nanoseconds
             walking.publish_state()
-            last[0] = time.monotonic()
             time.sleep(0.0025)
 
     walking.position = dict(zip(walking.names, (0.3, *DEFAULT_POSE[1:]), strict=True))
@@ -383,7 +388,6 @@ def test_state_that_stops_coming(walking, context, files):
         sending.clear()
         sender.join()
         wait_for(lambda: not walking.commands[-1].commands[0].pid_gains_p, "damping")
-        assert time.monotonic() - last[0] < 10 * (0.05 + 0.02)
         wait_for(lambda: motion() == S.FAULT, "the status")
         assert Reason.STATE_STALE in walking.statuses[-1].reasons
         assert_damped(walking)
