@@ -195,7 +195,6 @@ def _environment(link: Link, log_directory: Path) -> dict[str, str]:
     return os.environ | {"ROS_HOSTNAME": "localhost", "ROS_LOG_DIR": logs}
 
 
-
 def _python_node(
     module: str, parameters: dict[str, object], file: Path | None = None
 ) -> tuple[str, ...]:
