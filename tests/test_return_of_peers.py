@@ -7,6 +7,7 @@ robot, so that a busy machine does not trip them.
 
 from __future__ import annotations
 
+import signal
 import time
 
 import pytest
@@ -97,7 +98,7 @@ class Rig:
                 self._guard = {item.key: item.value for item in status.values}
 
 
-def test_killed_controller_and_killed_robot_come_back_without_a_restart(start, observer):
+def test_killed_or_stopped_controller_and_killed_robot_come_back_without_a_restart(start, observer):
     rig = Rig(start, observer)
     rig.arm_until_obeyed()
 
@@ -105,6 +106,16 @@ def test_killed_controller_and_killed_robot_come_back_without_a_restart(start, o
     rig.until_stopped("command_age")
     observer.until(lambda: rig.obeyed() == BRIDGE_D)
     rig.start_controller()
+    rig.arm_until_obeyed(after_ns=rig.answered_ns())
+
+    # One that hangs, and then goes on as if nothing had been.
+    rig.controller.send_signal(signal.SIGSTOP)
+    rig.until_stopped("command_age")
+    observer.until(lambda: rig.obeyed() == BRIDGE_D)
+    last_ns = rig.answered_ns()
+    rig.controller.send_signal(signal.SIGCONT)
+    observer.until(lambda: rig.answered_ns() > last_ns + 10**9)  # and the bridge damps on
+    assert rig.obeyed() == BRIDGE_D
     rig.arm_until_obeyed(after_ns=rig.answered_ns())
 
     last_ns = rig.answered_ns()

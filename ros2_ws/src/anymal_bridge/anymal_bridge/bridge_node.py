@@ -18,6 +18,7 @@ from .clock_offset import ClockOffset
 from .conversions import StateError, StateReader, read_commands, stamp_to_ns
 from .diagnostics import ERROR, WARN, Status, to_message
 from .fan_out import FanOut
+from .gate import Gate, Watch
 from .guard import Guard, GuardLimits, GuardState, Output, Reason
 from .interface import (
     COMMAND_TIMEOUT_S,
@@ -46,7 +47,9 @@ FAN_OUT_EVERY = round(STATE_RATE_HZ / FAN_OUT_RATE_HZ / READ_EVERY)  # of those
 
 
 class AnymalBridgeNode(Node):
-    """Declares, converts, calls, publishes; what may pass is decided in ``guard``."""
+    """Declares, converts, calls, publishes; what may pass is decided in ``guard``.
+
+    Three threads meet in ``gate``: the executor's, the transport's and the watch's."""
 
     def __init__(self, **node_arguments) -> None:
         super().__init__("anymal_bridge", **node_arguments)
@@ -59,10 +62,11 @@ class AnymalBridgeNode(Node):
         )
         publish_tf = declare_flag(self, "publish_tf", False, "broadcast odom -> base on /tf")
         dry_run = declare_flag(self, "dry_run", True, "say what would be sent, send nothing")
-        self._guard = Guard(_declare_limits(self, robot), dry_run)
-        self._transport = _declare_transport(self, robot, self._guard.limits)
+        guard = Guard(_declare_limits(self, robot), dry_run)
+        self._transport = _declare_transport(self, robot, guard.limits)
+        self._gate = Gate(guard, self._transport.send, self._transport.release)
+        self._watch = Watch(WATCH_PERIOD_S, self._gate.look)
 
-        self._lock = threading.Lock()  # of the guard: the robot's side has a thread of its own
         self._state_reader = StateReader(robot.joint_names, robot.foot_names)
         self._states = advertise(self, STATE, names[STATE.key])
         self._readings = advertise(self, READINGS, names[READINGS.key])
@@ -76,91 +80,77 @@ class AnymalBridgeNode(Node):
         self.create_service(Trigger, "~/stop", self._on_stop)
         self.create_service(Trigger, "~/disarm", self._on_disarm)
 
+        self._offset_lock = threading.Lock()  # the robot's side has a thread of its own
         self._clock_offset = ClockOffset()
         self._counts = Counter()
         self._counted = (time.monotonic(), Counter())
-        self._would_send: Output | None = None
         self._last_refusal = ""
+        self._publishers_counted = time.monotonic()
+        self._executor_lateness = 0.0
         self._told: tuple[GuardState, Reason | None] = (GuardState.DISARMED, None)
         self._transport.start(self._on_robot_state, self._on_robot_readings)
-        self.create_timer(WATCH_PERIOD_S, self._on_watch)
+        self.create_timer(WATCH_PERIOD_S, self._on_count_publishers)
         self.create_timer(1.0 / DIAGNOSTICS.rate_hz, self._on_diagnostics)
+        self._watch.start()
 
     def is_needed(self) -> bool:
         """Whether a controller moves the robot through this node. Without commands the guard soon
         stops it, so this ends by itself."""
-        with self._lock:
-            return self._guard.is_driving()
+        return self._gate.is_driving()
 
     def close(self) -> None:
         """Leave a robot that was commanded by this node damping, and disconnect."""
-        with self._lock:
-            self._guard.stop(Reason.OPERATOR_STOP, "the bridge was shut down")
-            self._give(self._guard.watch(time.monotonic()))
+        self._gate.stop(Reason.OPERATOR_STOP, "the bridge was shut down")
+        self._watch.stop()
         self._transport.close()
 
     # The controller's side; the executor's thread.
 
     def _on_commands(self, message) -> None:
         self._counts["commands"] += 1
-        now = time.monotonic()
         try:
             command = read_commands(message, self._robot.joint_names, self._unnamed_by_index)
         except CommandError as error:
             self._last_refusal = str(error)
-            with self._lock:
-                self._guard.stop(Reason.COMMAND_REFUSED, str(error))
-                self._give(self._guard.watch(now))
+            self._gate.stop(Reason.COMMAND_REFUSED, str(error))
             return
-        with self._lock:
-            self._give(self._guard.offer(now, command))
+        self._gate.offer(command)
 
     def _on_unconnected(self, text: str) -> None:
         self._unconnected = text
         self.get_logger().error(text)
 
-    def _on_watch(self) -> None:
+    def _on_count_publishers(self) -> None:
+        """Not the watch's work: asking the ROS graph may wait. Nor does it have to be. While the
+        executor is blocked no command passes, and their silence stops the robot."""
+        now = time.monotonic()
+        late = now - self._publishers_counted - WATCH_PERIOD_S
+        self._executor_lateness = max(self._executor_lateness, late)
+        self._publishers_counted = now
         commanders = self.count_publishers(self._commands.topic_name)
-        drivers = self._transport.other_drivers()
-        with self._lock:
-            self._guard.observe_publishers(commanders, drivers)
-            self._give(self._guard.watch(time.monotonic()))
-            self._tell_changes()
-
-    def _give(self, output: Output | None) -> None:
-        """To the robot, or in a dry run only to the operator."""
-        if output is None:
-            return
-        self._would_send = output
-        if output.send:
-            self._transport.send(output.command)
-            self._counts["sent"] += 1
+        self._gate.observe_publishers(commanders, self._transport.other_drivers())
+        self._tell_changes()
 
     # The operator; the executor's thread.
 
     def _on_arm(self, _request, response: Trigger.Response) -> Trigger.Response:
-        with self._lock:
-            refusal = self._guard.arm(time.monotonic())
-            self._tell_changes()
+        refusal = self._gate.arm()
+        self._tell_changes()
         response.success = refusal is None
-        mode = "dry run, nothing is sent" if self._guard.dry_run else "commands reach the robot"
+        mode = "dry run, nothing is sent" if self._gate.dry_run else "commands reach the robot"
         response.message = refusal or f"armed: {mode}"
         return response
 
     def _on_stop(self, _request, response: Trigger.Response) -> Trigger.Response:
-        with self._lock:
-            self._guard.stop(Reason.OPERATOR_STOP, "stopped by service")
-            self._give(self._guard.watch(time.monotonic()))
-            self._tell_changes()
-            response.success = True
-            response.message = f"the guard is {self._guard.state.value}"
+        self._gate.stop(Reason.OPERATOR_STOP, "stopped by service")
+        self._tell_changes()
+        response.success = True
+        response.message = f"the guard is {self._told[0].value}"
         return response
 
     def _on_disarm(self, _request, response: Trigger.Response) -> Trigger.Response:
-        with self._lock:
-            self._guard.disarm()
-            self._transport.release()
-            self._tell_changes()
+        self._gate.disarm()
+        self._tell_changes()
         response.success = True
         response.message = "disarmed: nothing is sent to the robot"
         return response
@@ -179,11 +169,9 @@ class AnymalBridgeNode(Node):
             self.get_logger().error(f"robot state refused: {error}", throttle_duration_sec=1.0)
             return
         stamp_ns = stamp_to_ns(message.header.stamp)
-        with self._lock:
+        with self._offset_lock:
             self._clock_offset.add(self.get_clock().now().nanoseconds, stamp_ns)
-            self._guard.observe_state(
-                time.monotonic(), stamp_ns, sample.state[JOINT_POSITION], sample.robot_state
-            )
+        self._gate.observe_state(stamp_ns, sample.state[JOINT_POSITION], sample.robot_state)
         if self._counts["states"] % (READ_EVERY * FAN_OUT_EVERY) == 0:
             self._fan_out.publish(stamp_ns, sample)
 
@@ -195,36 +183,39 @@ class AnymalBridgeNode(Node):
 
     def _tell_changes(self) -> None:
         """Log what the guard does now, when it is not what it did before."""
-        state = (self._guard.state, self._guard.reason)
-        if state == self._told:
+        state, reason, detail = self._gate.standing()
+        if (state, reason) == self._told:
             return
-        self._told = state
-        if self._guard.state is GuardState.LATCHED:
+        self._told = (state, reason)
+        if state is GuardState.LATCHED:
             self.get_logger().error(
-                f"stopped, {self._guard.reason.value}: {self._guard.detail}. "
+                f"stopped, {reason.value}: {detail}. "
                 "Damping until an operator calls ~/arm or ~/disarm"
             )
         else:
-            self.get_logger().warning(f"the guard is {self._guard.state.value}")
+            self.get_logger().warning(f"the guard is {state.value}")
 
     def _on_diagnostics(self) -> None:
+        guard = self._gate.report()
         now, counts = time.monotonic(), Counter(self._counts)
+        counts["sent"] = guard.sent
         before, counts_before = self._counted
         self._counted = (now, counts)
         name = self.get_fully_qualified_name().removeprefix("/")
         status = Status(f"{name}: guard")
-        with self._lock:
-            guard, output = self._guard, self._would_send
-            self._would_send = None
-            status.values |= {
-                "guard": guard.state.value,
-                "reason": guard.reason.value if guard.reason else "",
-                "detail": guard.detail,
-                "dry_run": guard.dry_run,
-            }
+        status.values |= {
+            "guard": guard.state.value,
+            "reason": guard.reason.value if guard.reason else "",
+            "detail": guard.detail,
+            "dry_run": self._gate.dry_run,
+        }
+        with self._offset_lock:
             status.values["robot_clock_offset_s"] = self._clock_offset.estimate
             clock_problem = self._clock_offset.problem()
-            status.values |= {f"clamped_{name}": n for name, n in guard.counts.items()}
+        status.values |= {f"clamped_{name}": n for name, n in guard.clamped.items()}
+        status.values["watch_late_ms"] = 1e3 * self._watch.take_lateness()
+        status.values["executor_late_ms"] = 1e3 * self._executor_lateness
+        self._executor_lateness = 0.0
         for key in ("commands", "sent", "states", "readings"):
             rate = (counts[key] - counts_before[key]) / (now - before)
             status.values[f"{key}_hz"] = rate
@@ -233,14 +224,14 @@ class AnymalBridgeNode(Node):
             status.report(ERROR, f"stopped, {guard.reason.value}: {guard.detail}")
         elif guard.state is GuardState.DISARMED:
             status.report(WARN, "disarmed: nothing is sent; ~/arm lets commands pass")
-        elif guard.dry_run:
+        elif self._gate.dry_run:
             status.report(WARN, "armed in dry run: nothing is sent")
         status.values["transport"] = problem = self._transport.problem()
         for text in (problem, self._unconnected, clock_problem):
             if text:
                 status.report(WARN, text)
-        if guard.dry_run and output:
-            self.get_logger().info(f"dry run, would send {_describe(output, self._robot)}")
+        if self._gate.dry_run and guard.output:
+            self.get_logger().info(f"dry run, would send {_describe(guard.output, self._robot)}")
         stamp = self.get_clock().now().to_msg()
         self._diagnostics.publish(to_message(stamp, self._robot.name, [status]))
 

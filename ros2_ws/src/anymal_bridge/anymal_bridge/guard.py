@@ -308,9 +308,14 @@ class Guard:
         return self.state is GuardState.ARMED and commanded and not self.dry_run
 
     def offer(self, now: float, command: JointCommand) -> Output | None:
-        """A command arrived: what to give to the robot now, None when nothing is to be given."""
+        """A command arrived: what to give to the robot now, None when nothing is to be given.
+
+        A silence before it stops the robot even if nobody watched meanwhile.
+        """
         if self.state is not GuardState.ARMED:
             return None
+        if (damping := self.watch(now)) is not None:
+            return damping
         facts = self._facts
         facts.now, facts.command, facts.command_time = now, command, now
         # Both stamps are of the robot's clock, so no clock of this machine is involved.

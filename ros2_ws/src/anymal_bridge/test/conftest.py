@@ -31,17 +31,19 @@ def ros_domain() -> Iterator[None]:
 
 
 class NodeProcess:
-    """``python -m anymal_bridge.<module>`` with parameters."""
+    """``python -m anymal_bridge.<module>``, or a program of this folder, with parameters."""
 
     def __init__(self, module: str, log: Path, parameters: dict[str, object]) -> None:
         parameters = {"robot": REPOSITORY / "config/robot/anymal_d.yaml"} | parameters
         arguments = [f"{name}:={_yaml(value)}" for name, value in parameters.items()]
-        config = REPOSITORY / "config" / f"{module.removesuffix('_node')}.yaml"
+        file = "bridge.yaml" if "bridge" in module else "sim.yaml"
+        here = Path(__file__).parent / module
+        program = [str(here)] if here.suffix == ".py" else ["-m", f"anymal_bridge.{module}"]
         self._log = log
         with log.open("w") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", f"anymal_bridge.{module}", "--ros-args"]
-                + ["--params-file", str(config)]
+                [sys.executable, *program, "--ros-args"]
+                + ["--params-file", str(REPOSITORY / "config" / file)]
                 + [word for argument in arguments for word in ("-p", argument)],
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -82,7 +84,7 @@ def start_node(ros_domain, tmp_path) -> Iterator[Callable[..., NodeProcess]]:
             if node.process.poll() is None:
                 node.process.kill()
                 node.process.wait()
-            print(f"--- {node.process.args[2]}:\n{node.output()}")
+            print(f"--- {node.process.args[1:3]}:\n{node.output()}")
 
 
 class Peer:

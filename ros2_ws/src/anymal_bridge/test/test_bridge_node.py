@@ -85,13 +85,16 @@ class Controller:
 class Rig:
     """Simulated robot, bridge, and what of both is seen."""
 
-    def __init__(self, start_node, peer, roscore=None, **bridge_parameters) -> None:
-        """With a ``roscore``, robot and bridge meet there, and readings are those of the bridge."""
+    def __init__(
+        self, start_node, peer, roscore=None, program="bridge_node", **bridge_parameters
+    ) -> None:
+        """With a ``roscore``, robot and bridge meet there, and readings are those of the bridge.
+        ``program``: that is started as the bridge."""
         self.peer = peer
         link = {"transport": "ros1", "ros1_master_uri": roscore.uri} if roscore else {}
         self._start = partial(start_node, "sim_node", command_timeout=1.0, **link, **ROBOT_SIDE)
         self.start_robot()
-        self.bridge = start_node("bridge_node", **RELAXED, **link, **bridge_parameters)
+        self.bridge = start_node(program, **RELAXED, **link, **bridge_parameters)
         self.robot_readings = peer.newest(
             READINGS, READINGS.name if roscore else f"/robot/{READINGS.name}"
         )
@@ -167,6 +170,24 @@ def test_commands_pass_only_when_armed_and_damping_follows_when_they_end(start_n
     peer.until(lambda: rig.obeyed()[0] == 0.0)
     assert rig.peer.call(Trigger, "/anymal_bridge/disarm").success
     peer.until(lambda: float(rig.guard()["sent_hz"]) == 0.0)
+
+
+def test_bridge_damps_while_its_executor_is_blocked(start_node, peer, robot):
+    """The controller goes on; but nothing takes its commands, nor counts publishers."""
+    rig = Rig(start_node, peer, program="blocked_bridge.py", dry_run=False)
+    controller = Controller(peer, robot)
+    rig.arm_when_it_lets()
+    peer.until(lambda: rig.obeyed()[0] == robot.kp)
+    block = peer.node.create_client(Trigger, "/anymal_bridge/block")
+    peer.until(block.service_is_ready)
+    block.call_async(Trigger.Request())
+    # Only damping of the bridge carries the stamp of a state.
+    peer.until(lambda: rig.obeyed()[:2] == (0.0, 5.0) and rig.obeyed()[2] > 0)
+    stamp_ns = rig.obeyed()[2]
+    peer.until(lambda: controller.last_stamp_ns > stamp_ns + 10**9)  # it still sends springs
+    assert rig.obeyed()[:2] == (0.0, 5.0) and rig.obeyed()[2] > stamp_ns
+    rig.bridge.process.kill()  # Ctrl-C would wait for the callback
+    rig.bridge.process.wait()
 
 
 def test_wrong_joint_name_stops_the_robot(start_node, peer, robot):

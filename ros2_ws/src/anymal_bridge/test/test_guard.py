@@ -61,6 +61,7 @@ def no_command(guard):
 
 
 def command_for_an_old_state(guard):
+    guard.offer(0.05, spring(stamp_ns=STATE_NS))
     see_robot(guard, 0.1)
     return guard.offer(0.1, spring(stamp_ns=STATE_NS + 19_000_000))  # 81 ms old
 
@@ -316,6 +317,18 @@ def test_damping_carries_the_stamp_of_the_newest_state():
     see_robot(guard, 0.05)
     guard.stop(Reason.OPERATOR_STOP, "test")
     assert guard.watch(0.06).command.stamp_ns == STATE_NS + 50_000_000
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_command_after_a_silence_does_not_hide_it(watched, monkeypatch):
+    """The process stood still as a whole: the command is there before anybody has watched."""
+    guard = armed_guard()
+    if not watched:
+        monkeypatch.setattr(Guard, "watch", lambda *_: None)
+    see_robot(guard, 0.5)
+    output = guard.offer(0.5, spring(stamp_ns=STATE_NS + 500_000_000))
+    assert is_damping(output) == watched
+    assert guard.reason is (Reason.COMMAND_AGE if watched else None)
 
 
 def test_two_lost_commands_do_not_stop_the_robot():
