@@ -5,7 +5,8 @@
 This process is the robot: it sends a state every 2.5 ms and takes the command that carries its
 stamp. A second process is a controller that answers every state at once with damping, so that
 nothing but the way is measured. In between there is nothing, or the bridge, armed, as a process of
-its own with its shipped parameters. All over ROS 2 on this machine.
+its own with its shipped parameters. All over ROS 2 on this machine. Of the bridge it also tells how
+late the threads were that take commands (executor) and that watch for their absence (watch).
 """
 
 from __future__ import annotations
@@ -31,7 +32,13 @@ from rclpy.serialization import deserialize_message
 from std_srvs.srv import Trigger
 
 from anymal_bridge.conversions import CommandsWriter, StateWriter, stamp_to_ns
-from anymal_bridge.interface import COMMANDS, LATEST_SENSOR_QOS, STATE, STATE_RATE_HZ
+from anymal_bridge.interface import (
+    COMMANDS,
+    DIAGNOSTICS,
+    LATEST_SENSOR_QOS,
+    STATE,
+    STATE_RATE_HZ,
+)
 from anymal_bridge.joint_command import damping_command
 from anymal_bridge.process import SpinThread
 from anymal_bridge.robot_file import load_robot_file
@@ -103,6 +110,11 @@ class Robot:
         self.node.create_subscription(
             COMMANDS.type, prefix + COMMANDS.name, self._take, COMMANDS.qos, raw=True
         )
+        self.node.create_subscription(
+            DIAGNOSTICS.type, DIAGNOSTICS.name, self._note_bridge, DIAGNOSTICS.qos
+        )
+        self.lateness: dict[str, float] = {}  # ms, greatest of each thread of the bridge
+        self.stopped = ""  # why the bridge's guard stopped the robot
         self._sample = RobotSample()
         self._sample.state[ORIENTATION] = (0.0, 0.0, 0.0, 1.0)
         self.sent: dict[int, int] = {}  # by stamp: monotonic clock, ns
@@ -112,6 +124,13 @@ class Robot:
         now_ns = time.monotonic_ns()
         message = deserialize_message(content, COMMANDS.type)
         self.taken.setdefault(stamp_to_ns(message.commands[0].header.stamp), now_ns)
+
+    def _note_bridge(self, message) -> None:
+        for status in message.status:
+            values = {item.key: item.value for item in status.values}
+            for key in values.keys() & {"watch_late_ms", "executor_late_ms"}:
+                self.lateness[key] = max(self.lateness.get(key, 0.0), float(values[key]))
+            self.stopped = self.stopped or values.get("reason", "")
 
     def run(self, seconds: float) -> None:
         """Send states for ``seconds``."""
@@ -148,12 +167,16 @@ def measure(through_bridge: bool, seconds: float) -> dict[str, float | int]:
             robot.arm()
         robot.run(SETTLE_S)
         robot.sent.clear()
+        robot.lateness.clear()
         robot.run(seconds)
+        stopped, lateness = robot.stopped, dict(robot.lateness)  # it stops when no state comes
         time.sleep(0.5)  # for the last answers
     finally:
         spin.stop()
         robot.node.destroy_node()
         rclpy.shutdown()
+    if stopped:
+        raise RuntimeError(f"the bridge's guard stopped the robot: {stopped}")
     answered = [stamp for stamp in robot.sent if stamp in robot.taken]
     if not answered:
         raise RuntimeError("no state was answered")
@@ -165,7 +188,7 @@ def measure(through_bridge: bool, seconds: float) -> dict[str, float | int]:
         "p50_ms": float(p50),
         "p99_ms": float(p99),
         "max_ms": float(trips.max()),
-    }
+    } | lateness
 
 
 def main() -> None:

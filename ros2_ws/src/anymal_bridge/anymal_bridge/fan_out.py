@@ -7,12 +7,13 @@ from builtin_interfaces.msg import Time
 from geometry_msgs.msg import TransformStamped
 from nav_msgs.msg import Odometry
 from rclpy.node import Node
-from sensor_msgs.msg import JointState
+from sensor_msgs.msg import Imu, JointState
 from std_msgs.msg import String
 
 from .conversions import set_stamp
 from .interface import (
     BASE_FRAME,
+    IMU,
     JOINT_STATES,
     ODOM_FRAME,
     ODOMETRY,
@@ -32,8 +33,8 @@ from .robot_sample import (
 
 
 class FanOut:
-    """Publishes a sample as ``JointState``, as ``Odometry`` and, if asked for, on /tf; and once the
-    robot description."""
+    """Publishes a sample as ``JointState``, ``Odometry``, ``Imu`` and, if asked for, on /tf; the
+    robot description once."""
 
     def __init__(self, node: Node, topic_names: dict[str, str], robot: RobotFile, tf: bool) -> None:
         """
@@ -50,6 +51,12 @@ class FanOut:
         self._odometry = Odometry(child_frame_id=BASE_FRAME)
         self._odometry.header.frame_id = ODOM_FRAME
         self._joint_state.header.stamp = self._odometry.header.stamp = self._stamp
+        self._imu = Imu()
+        self._imu.header.frame_id = BASE_FRAME
+        self._imu.header.stamp = self._stamp
+        # AnymalState has no acceleration, and none is made up: -1 says so (sensor_msgs/Imu).
+        self._imu.linear_acceleration_covariance[0] = -1.0
+        self._imus = advertise(node, IMU, topic_names[IMU.key])
         self._joint_states = advertise(node, JOINT_STATES, topic_names[JOINT_STATES.key])
         self._odometries = advertise(node, ODOMETRY, topic_names[ODOMETRY.key])
         name = topic_names[ROBOT_DESCRIPTION.key]
@@ -85,6 +92,10 @@ class FanOut:
         _set_xyz(twist.linear, state[LINEAR_VELOCITY])
         _set_xyz(twist.angular, state[ANGULAR_VELOCITY])
         self._odometries.publish(self._odometry)
+
+        _set_orientation(self._imu.orientation, state[ORIENTATION])
+        _set_xyz(self._imu.angular_velocity, state[ANGULAR_VELOCITY])
+        self._imus.publish(self._imu)
 
         if self._transforms is not None:
             transform = self._transform_message.transforms[0].transform

@@ -26,7 +26,7 @@ from rclpy.qos import (
     qos_policy_name_from_kind,
 )
 from rclpy.subscription import Subscription
-from sensor_msgs.msg import JointState
+from sensor_msgs.msg import Imu, JointState
 from series_elastic_actuator_msgs.msg import SeActuatorCommands, SeActuatorReadings
 from std_msgs.msg import String
 
@@ -118,6 +118,14 @@ ODOMETRY = Topic(
     Direction.FROM_ROBOT,
     FAN_OUT_RATE_HZ,
 )
+IMU = Topic(
+    "imu",
+    "imu/data",
+    Imu,
+    STANDARD_QOS,
+    Direction.FROM_ROBOT,
+    FAN_OUT_RATE_HZ,
+)
 ROBOT_DESCRIPTION = Topic(
     "robot_description",
     "robot_description",
@@ -135,7 +143,16 @@ DIAGNOSTICS = Topic(
     1.0,
 )
 
-INTERFACE = (STATE, READINGS, COMMANDS, JOINT_STATES, ODOMETRY, ROBOT_DESCRIPTION, DIAGNOSTICS)
+INTERFACE = (
+    STATE,
+    READINGS,
+    COMMANDS,
+    JOINT_STATES,
+    ODOMETRY,
+    IMU,
+    ROBOT_DESCRIPTION,
+    DIAGNOSTICS,
+)
 
 
 def advertise(node: Node, topic: Topic, name: str) -> Publisher:

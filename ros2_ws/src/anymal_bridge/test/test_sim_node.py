@@ -25,6 +25,7 @@ from anymal_bridge.conversions import CommandsWriter, StateReader, stamp_to_ns  
 from anymal_bridge.interface import (  # noqa: E402
     COMMANDS,
     DIAGNOSTICS,
+    IMU,
     JOINT_STATES,
     ODOMETRY,
     READINGS,
@@ -109,10 +110,10 @@ def test_robot_tells_its_state_400_times_a_second(start_node, peer):
 def test_lying_robot_is_at_rest_and_complete(start_node, peer, robot):
     start_node("sim_node")
     newest_state, newest_readings = peer.newest(STATE), peer.newest(READINGS)
-    joint_states, odometry = peer.collect(JOINT_STATES), peer.collect(ODOMETRY)
+    joint_states, odometry, imu = map(peer.collect, (JOINT_STATES, ODOMETRY, IMU))
     peer.until(lambda: newest_state() and newest_readings(), timeout=FIRST_START_S)
     first = newest_state()
-    peer.until(lambda: len(joint_states) > 25 and odometry)
+    peer.until(lambda: len(joint_states) > 25 and odometry and imu)
     last, readings = newest_state(), newest_readings().readings
 
     assert last.state == AnymalState.STATE_OK
@@ -132,6 +133,8 @@ def test_lying_robot_is_at_rest_and_complete(start_node, peer, robot):
     assert (commanded.pid_gains_p, commanded.pid_gains_d) == (0.0, 5.0)
     assert joint_states[-1].name == list(robot.joint_names)
     assert (odometry[-1].header.frame_id, odometry[-1].child_frame_id) == ("odom", "base")
+    assert imu[-1].header.frame_id == "base" and abs(imu[-1].orientation.w) > 0.99
+    assert imu[-1].linear_acceleration_covariance[0] == -1.0  # there is none
 
 
 def test_description_reaches_who_comes_later(start_node, peer, robot):

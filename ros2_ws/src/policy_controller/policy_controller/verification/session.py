@@ -47,6 +47,7 @@ _ROBOT_TOPICS = (  # key of the robot's parameter topics.<key>, name without a b
     ("commands", Topics.robot_commands),
     ("joint_states", "/joint_states"),
     ("odometry", "/odom"),
+    ("imu", "/imu/data"),
 )
 
 
