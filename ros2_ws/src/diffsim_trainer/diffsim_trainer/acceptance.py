@@ -3,9 +3,10 @@ or `--bundle config/bundles/anymal_d --robot config/robot/anymal_d.yaml`.
 
 Three trials in HARD contact at 200 Hz, all robots at once:
 - tracking: steady commands drawn from the whole command box, nominal robot, judged after 2 s;
-- survival: 20 s with commands that change, sensor noise, random friction, payload, centre of mass,
-  gains, motor strength, encoder bias and delay, and a kick of 0.5 m/s in a random direction about
-  every 4 s;
+- survival: 20 s with commands that change about every 5 s and reach the policy as the controller
+  lets them, from zero and with limited acceleration; with sensor noise, random friction, payload,
+  centre of mass, gains, motor strength, encoder bias and delay, and a kick of 0.5 m/s in a random
+  direction about every 4 s;
 - standing: 20 s at zero command, nominal robot.
 Prints one column per policy; the exit status is 1 when one of them misses a limit.
 `--survey` asks instead where the falls come from: survival with one disturbance left out at a time.
@@ -38,11 +39,13 @@ from diffsim_trainer.physics import ContactModel, Robot, Simulator, load_robot
 from diffsim_trainer.physics.urdf import RobotError
 from diffsim_trainer.rollout import PolicyContract, standing_state
 from policy_controller.fields import RefusedError
+from policy_controller.motion import STOP_HASTE, MotionSettings
 
 TorchPolicy = Callable[[torch.Tensor], torch.Tensor]  # observation [N, 50] -> action [N, 12]
 
 PUSH_SPEED = 0.5  # m/s
 PUSH_PROBABILITY = 0.005  # per control step: every 4 s
+COMMAND_CHANGES = 0.004  # probability per control step: every 5 s
 SETTLING = 2.0  # s before tracking is judged
 SURVIVAL_SECONDS = 20.0
 TRACKING_SECONDS = 8.0
@@ -114,21 +117,21 @@ def survey(
         )
 
     trials = {
-        "everything": (full, PUSH_SPEED),
-        "no kicks": (full, 0.0),
-        "steady commands": (dataclasses.replace(full, commands=BOX), PUSH_SPEED),
-        "friction 0.8": (without("friction"), PUSH_SPEED),
-        "no payload": (without("base_mass", "com_shift"), PUSH_SPEED),
-        "nominal drives": (without("kp_scale", "kd_scale", "motor_strength"), PUSH_SPEED),
-        "no encoder bias": (without("encoder_bias"), PUSH_SPEED),
-        "delay of 5 ms": (without("delay_steps"), PUSH_SPEED),
-        "no sensor noise": (dataclasses.replace(full, noise=QUIET), PUSH_SPEED),
+        "everything": (full, {}),
+        "no kicks": (full, {"push_speed": 0.0}),
+        "steady commands": (full, {"command_changes": 0.0}),
+        "friction 0.8": (without("friction"), {}),
+        "no payload": (without("base_mass", "com_shift"), {}),
+        "nominal drives": (without("kp_scale", "kd_scale", "motor_strength"), {}),
+        "no encoder bias": (without("encoder_bias"), {}),
+        "delay of 5 ms": (without("delay_steps"), {}),
+        "no sensor noise": (dataclasses.replace(full, noise=QUIET), {}),
     }
-    for name, (config, push_speed) in trials.items():
+    for name, (config, rates) in trials.items():
         torch.manual_seed(seed)
         env = _make_env(contract, config, device, standing=False)
         with torch.no_grad():
-            share = _survival(policy, env, push_speed)["survival"]
+            share = _survival(policy, env, **rates)["survival"]
         yield name, share
 
 
@@ -145,10 +148,10 @@ def _nominal(contract: PolicyContract, episodes: int) -> EnvConfig:
 
 
 def _disturbed(contract: PolicyContract, episodes: int) -> EnvConfig:
-    """All but the kicks, which `_survival` gives."""
+    """All but the kicks and changes of the command, which `_survival` gives."""
     return dataclasses.replace(
         _nominal(contract, episodes),
-        commands=dataclasses.replace(BOX, zero_fraction=0.1, resample_probability=0.004),
+        commands=dataclasses.replace(BOX, zero_fraction=0.1),
         randomization=dataclasses.replace(RandomizationConfig(), push_probability=0.0),
         noise=NoiseConfig(),
     )
@@ -192,16 +195,42 @@ def _tracking(policy: TorchPolicy, env: LocomotionEnv) -> dict[str, float]:
     }
 
 
+class _LimitedCommand:
+    """The command of N robots as the controller hands it to the policy: it starts at zero and
+    approaches the wanted one with the controller's greatest acceleration, for a stop with
+    STOP_HASTE times that."""
+
+    def __init__(self, env: LocomotionEnv) -> None:
+        limits = MotionSettings()
+        rate = (limits.linear_acceleration,) * 2 + (limits.yaw_acceleration,)
+        self.env, self.wanted = env, env.command
+        self.step = env.control_period * torch.tensor(rate, device=env.device)
+        env.command = torch.zeros_like(env.command)
+
+    def advance(self, change_probability: float) -> None:
+        """Draws new wanted commands with this probability, then approaches the wanted ones."""
+        env = self.env
+        change = env.random(1) < change_probability
+        self.wanted = torch.where(change, env.draw_command(), self.wanted)
+        stops = (self.wanted == 0).all(1, keepdim=True)
+        limit = torch.where(stops, STOP_HASTE * self.step, self.step)
+        env.command = env.command + (self.wanted - env.command).clamp(-limit, limit)
+
+
 def _survival(
-    policy: TorchPolicy, env: LocomotionEnv, push_speed: float = PUSH_SPEED
+    policy: TorchPolicy,
+    env: LocomotionEnv,
+    push_speed: float = PUSH_SPEED,
+    command_changes: float = COMMAND_CHANGES,
 ) -> dict[str, float]:
-    n = env.num_envs
+    n, command = env.num_envs, _LimitedCommand(env)
     fallen = torch.zeros(n, dtype=torch.bool, device=env.device)
     for _ in range(round(SURVIVAL_SECONDS / env.control_period)):
         hit = torch.rand(n, device=env.device) < PUSH_PROBABILITY
         angle = 2 * math.pi * torch.rand(n, device=env.device)
         kick = push_speed * hit[:, None] * torch.stack([angle.cos(), angle.sin()], 1)
         env.state = torch.cat([env.state[:, :7], env.state[:, 7:9] + kick, env.state[:, 9:]], 1)
+        command.advance(command_changes)
         fallen |= env.step(policy(env.corrupt(env.observe()))).terminated
     return {"survival": 1.0 - float(fallen.float().mean())}
 

@@ -93,7 +93,7 @@ class LocomotionEnv:
         n, dev = self.num_envs, self.device
         self.pool = self._draw_reset_pool()
         self.state, self.params, self.delay_steps, self.encoder_bias = self._draw_from_pool()
-        self.command = self._draw_command()
+        self.command = self.draw_command()
         self.phase = 2 * math.pi * self.random()
         self.previous_action = torch.zeros(n, ACTION_SIZE, device=dev)
         self.target = self.default_pose.repeat(n, 1)
@@ -177,7 +177,7 @@ class LocomotionEnv:
         self.phase = where_done(2 * math.pi * self.random(), self.phase)
         self.episode_step = where_done(torch.zeros_like(self.episode_step), self.episode_step)
         resample = self.random() < cfg.commands.resample_probability
-        self.command = torch.where((resample | done)[:, None], self._draw_command(), self.command)
+        self.command = torch.where((resample | done)[:, None], self.draw_command(), self.command)
         self._hold_phase()
         return StepResult(
             self.observe(),
@@ -246,7 +246,7 @@ class LocomotionEnv:
         zeros = torch.zeros_like(state)
         return state + torch.cat([zeros[:, :7], kick, zeros[:, 9:]], 1)
 
-    def _draw_command(self) -> torch.Tensor:
+    def draw_command(self) -> torch.Tensor:
         """Uniform in the ranges; a share along one axis only, a share exactly zero."""
         cfg = self.config.commands
         command = self.command_lower + (self.command_upper - self.command_lower) * self.random(3)

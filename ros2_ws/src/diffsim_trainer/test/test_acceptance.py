@@ -12,6 +12,7 @@ from diffsim_trainer.acceptance import (
     LIMITS,
     NOMINAL,
     _Gait,
+    _LimitedCommand,
     format_table,
     judge,
     misses,
@@ -78,3 +79,24 @@ def test_a_survey_leaves_one_disturbance_out_at_a_time(robot_path, monkeypatch):
     assert set(fallen.values()) == {0.0} and len(fallen) == 9
     still = survey(lambda observation: torch.zeros(len(observation), 12), contract, "cpu", 4)
     assert dict(still)["no kicks"] == 1.0
+
+
+def test_a_new_command_is_followed_with_the_controllers_acceleration():
+    """Defaults of the controller: 1.5 m/s^2 and 3 rad/s^2, twice that for a stop, in steps of 20
+    ms. A step never goes beyond what is wanted."""
+    wanted = torch.tensor([[1.0, -0.02, 0.5], [0.0, 0.0, 0.0], [0.03, 0.0, 0.0]])
+    env = SimpleNamespace(
+        command=wanted,
+        control_period=0.02,
+        device="cpu",
+        random=lambda columns: torch.full((3, columns), 0.5),
+        draw_command=lambda: torch.zeros(3, 3),
+    )
+    command = _LimitedCommand(env)
+    assert not env.command.any()
+    command.advance(0.4)
+    assert env.command.flatten().tolist() == pytest.approx(
+        [0.03, -0.02, 0.06, 0.0, 0.0, 0.0, 0.03, 0.0, 0.0]
+    )
+    command.advance(0.6)
+    assert not env.command.any()  # 0.06 m/s and 0.12 rad/s at most

@@ -135,7 +135,7 @@ def test_resets_start_with_the_feet_above_ground(make_env):
 
 def test_commands_are_a_mixture_of_zero_single_axis_and_general(make_env):
     env = make_env(4000)
-    command = env._draw_command()
+    command = env.draw_command()
     nonzero = (command != 0).sum(1)
     shares = [(nonzero == k).double().mean().item() for k in (0, 1, 3)]
     c = env.config.commands

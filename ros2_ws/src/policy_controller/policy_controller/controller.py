@@ -21,7 +21,13 @@ from policy_controller.bundle import (
 )
 from policy_controller.fields import RefusedError, find_problems
 from policy_controller.limits import SafetyLimits
-from policy_controller.motion import Answer, MotionMachine, MotionSettings, MotionState
+from policy_controller.motion import (
+    STOP_HASTE,
+    Answer,
+    MotionMachine,
+    MotionSettings,
+    MotionState,
+)
 from policy_controller.observation import ObservationBuilder, projected_gravity
 from policy_controller.policy import OnnxPolicy
 from policy_controller.robot import RobotDescription, load_robot_description
@@ -30,8 +36,6 @@ from policy_controller.sample import LoopHealth, Outcome, Reason, Sample, Stage
 from policy_controller.state import NUM_JOINTS, JointCommand, RobotState, VelocityCommand
 
 HEALTHY = LoopHealth()
-STOP_HASTE = 2.0
-"""A stop, a velocity command of zero, is followed at this many times the acceleration limits."""
 
 
 @dataclass(frozen=True)

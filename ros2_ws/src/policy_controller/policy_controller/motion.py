@@ -20,6 +20,9 @@ import numpy as np
 from policy_controller.fields import spec
 from policy_controller.state import FOOT_NAMES, JOINT_NAMES, RobotState
 
+STOP_HASTE = 2.0
+"""A stop, a velocity command of zero, is followed at this many times the acceleration limits."""
+
 
 class MotionState(IntEnum):
     """Values as in footlight_msgs/ControllerStatus."""
