@@ -1,8 +1,15 @@
-"""Reward of one control step: one pure function per term, each batched over environments [N] and
-differentiable.
+"""Reward of one control step, batched over environments [N] and differentiable.
 
-Weights are in `RewardConfig`; `compute_reward` alone knows how the terms are put together. The
-recipe follows the task of Schwarke et al. (CoRL 2025): velocity tracking, a smooth foot-height
+Every term i has a feature vector x_i and is
+
+    b_i exp(-|x_i|^2 / width) - c_i |x_i|^2
+
+with b_i zero for all but the two tracking terms and the constant `alive` (which has no feature).
+So one matrix product gives all the squared norms and a handful of operations the reward, which
+matters because this runs in every control step, forward and backward. `_features` says what the
+terms look at, `_coefficients` how much they weigh; the weights are in `RewardConfig`.
+
+The recipe follows the task of Schwarke et al. (CoRL 2025): velocity tracking, a smooth foot-height
 target instead of the usual air-time bonus (which has no gradient), and small regularisers. What was
 added: quadratic tails of the tracking terms (exp is flat far from the command), a slip penalty, a
 soft joint-speed limit, and terms that hold only at zero command.
@@ -12,6 +19,8 @@ Arrays: state [N, 37] and sensors [N, 4, 10] as in diffsim_trainer.physics, comm
 """
 
 from __future__ import annotations
+
+from functools import lru_cache
 
 import torch
 
@@ -25,26 +34,27 @@ MAX_SLIP = (
     1.0  # m^2/s^2 per foot, cap of the squared slip speed: a kick must not dominate the batch
 )
 
-TERM_NAMES = (
-    "alive",
-    "linear_tracking",
-    "yaw_tracking",
-    "foot_height",
-    "foot_slip",
-    "vertical_velocity",
-    "roll_pitch_rate",
-    "orientation",
-    "base_height",
-    "action_rate",
-    "action_magnitude",
-    "torque",
-    "torque_excess",
-    "joint_speed",
-    "stand_joint_speed",
-    "stand_base_speed",
-    "stand_torque",
-    "stand_pose",
-)
+FEATURE_SIZES = {
+    "alive": 0,
+    "linear_tracking": 2,
+    "yaw_tracking": 1,
+    "foot_height": 4,
+    "vertical_velocity": 1,
+    "roll_pitch_rate": 2,
+    "orientation": 2,
+    "base_height": 1,
+    "action_rate": 12,
+    "action_magnitude": 12,
+    "torque": 12,
+    "torque_excess": 12,
+    "joint_speed": 12,
+    "stand_joint_speed": 12,
+    "stand_base_speed": 6,
+    "stand_torque": 12,
+    "stand_pose": 12,
+    "foot_slip": 4,
+}
+TERM_NAMES = tuple(FEATURE_SIZES)
 
 
 def compute_reward(
@@ -61,71 +71,73 @@ def compute_reward(
     """Returns the reward [N] and its weighted terms [N, len(TERM_NAMES)]. `phase` [N] is the clock
     at the time of `state`."""
     moving = is_moving(command, gait)
-    standing = (~moving).to(state.dtype)
     motor_torque = sensors[:, :, 0:3].flatten(1)
-    c = config
-    terms = {
-        "alive": torch.full_like(phase, c.alive),
-        "linear_tracking": tracking(
-            state[:, 7:9] - command[:, :2],
-            c.linear_tracking,
-            c.linear_tracking_tail,
-            c.tracking_width,
-        ),
-        "yaw_tracking": tracking(
-            state[:, 12:13] - command[:, 2:], c.yaw_tracking, c.yaw_tracking_tail, c.tracking_width
-        ),
-        "foot_height": -c.foot_height
-        * foot_height_error(sensors, foot_height_target(phase, moving, gait)),
-        "foot_slip": -c.foot_slip * foot_slip(sensors),
-        "vertical_velocity": -c.vertical_velocity * state[:, 9].square(),
-        "roll_pitch_rate": -c.roll_pitch_rate * square_norm(state[:, 10:12]),
-        "orientation": -c.orientation * square_norm(projected_gravity(state)[:, :2]),
-        "base_height": -c.base_height * (state[:, 2] - c.base_height_target).square(),
-        "action_rate": -c.action_rate * square_norm(action - previous_action),
-        "action_magnitude": -c.action_magnitude * square_norm(action),
-        "torque": -c.torque * square_norm(motor_torque),
-        "torque_excess": -c.torque_excess * square_excess(motor_torque, c.torque_soft_limit),
-        "joint_speed": -c.joint_speed * square_excess(state[:, 25:37], c.joint_speed_limit),
-        "stand_joint_speed": -c.stand_joint_speed * standing * square_norm(state[:, 25:37]),
-        "stand_base_speed": -c.stand_base_speed * standing * square_norm(state[:, 7:13]),
-        "stand_torque": -c.stand_torque * standing * square_norm(motor_torque),
-        "stand_pose": -c.stand_pose * standing * square_norm(state[:, 13:25] - default_pose),
-    }
-    stacked = torch.stack([terms[name] for name in TERM_NAMES], 1)
-    return stacked.sum(1), stacked
+    joint_speed = state[:, 25:37]
+    features = [
+        state[:, 7:9] - command[:, :2],
+        state[:, 12:13] - command[:, 2:],
+        sensors[:, :, 3] - foot_height_target(phase, moving, gait),
+        state[:, 9:10],
+        state[:, 10:12],
+        projected_gravity(state)[:, :2],
+        state[:, 2:3] - config.base_height_target,
+        action - previous_action,
+        action,
+        motor_torque,
+        excess(motor_torque, config.torque_soft_limit),
+        excess(joint_speed, config.joint_speed_limit),
+        joint_speed,
+        state[:, 7:13],
+        motor_torque,
+        state[:, 13:25] - default_pose,
+    ]
+    squares = torch.cat([torch.cat(features, 1).square(), foot_slip(sensors)], 1)
+    norms = squares @ _term_of_feature(state.device, state.dtype)
+    bonus, rate, walking, still = _coefficients(config, state.device, state.dtype)
+    cost = torch.where(moving[:, None], walking, still)
+    terms = bonus * torch.exp(rate * norms) - cost * norms
+    return terms.sum(1), terms
 
 
-def square_norm(x: torch.Tensor) -> torch.Tensor:
-    return x.square().sum(1)
+@lru_cache
+def _term_of_feature(device: torch.device, dtype: torch.dtype) -> torch.Tensor:
+    """[features, terms]: 1 where a feature belongs to a term."""
+    sizes = torch.tensor(list(FEATURE_SIZES.values()))
+    owner = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
+    return torch.nn.functional.one_hot(owner, len(sizes)).to(device, dtype)
 
 
-def square_excess(x: torch.Tensor, limit: float) -> torch.Tensor:
-    """Squared amount by which |x| exceeds the limit, summed [N]."""
-    return square_norm((x.abs() - limit).clamp(min=0.0))
+@lru_cache
+def _coefficients(
+    c: RewardConfig, device: torch.device, dtype: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """b, -1 / width, and c of every term while walking and while standing, each [terms]."""
+    tracked = ("linear_tracking", "yaw_tracking")
+    bonus = {"alive": c.alive} | {name: getattr(c, name) for name in tracked}
+    rate = {name: -1.0 / c.tracking_width for name in tracked}
+    cost = {name: getattr(c, name) for name in TERM_NAMES if name not in bonus}
+    cost |= {name: getattr(c, f"{name}_tail") for name in tracked}
+    walking = {name: value for name, value in cost.items() if not name.startswith("stand_")}
+    rows = [[row.get(name, 0.0) for name in TERM_NAMES] for row in (bonus, rate, walking, cost)]
+    return torch.tensor(rows, device=device, dtype=dtype).unbind()
 
 
-def tracking(error: torch.Tensor, weight: float, tail: float, width: float) -> torch.Tensor:
-    """weight exp(-|e|^2 / width) - tail |e|^2: sharp near zero, with a slope far away."""
-    e2 = square_norm(error)
-    return weight * torch.exp(-e2 / width) - tail * e2
+def excess(x: torch.Tensor, limit: float) -> torch.Tensor:
+    """By how much |x| exceeds the limit, with the sign of x."""
+    return x - x.clamp(-limit, limit)
 
 
 def foot_height_target(phase: torch.Tensor, moving: torch.Tensor, gait: GaitConfig) -> torch.Tensor:
     """Height of each foot above ground [N, 4]: h max(0, +-sin(phase)) for the diagonal pairs; 0
     while standing."""
-    wave = torch.stack([sign * phase.sin() for sign in LEG_SIGN], 1)
-    swing = gait.swing_height * wave.clamp(min=0.0)
-    return torch.where(moving[:, None], swing, torch.zeros_like(swing))
-
-
-def foot_height_error(sensors: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    return square_norm(sensors[:, :, 3] - target)
+    height = gait.swing_height * phase.sin() * moving
+    first, second = height.clamp(min=0.0), (-height).clamp(min=0.0)
+    return torch.stack([first if sign > 0 else second for sign in LEG_SIGN], 1)
 
 
 def foot_slip(sensors: torch.Tensor) -> torch.Tensor:
-    """Squared horizontal speed of the feet on the ground, summed [N]. The contact gate carries no
+    """Squared horizontal speed of the feet on the ground [N, 4]. The contact gate carries no
     gradient, otherwise lifting a foot would look like a cure for slipping."""
     on_ground = torch.sigmoid(-CONTACT_STEEPNESS * (sensors[:, :, 3].detach() - CONTACT_HEIGHT))
     speed2 = sensors[:, :, 4:6].square().sum(2)
-    return (on_ground * speed2).clamp(max=MAX_SLIP).sum(1)
+    return (on_ground * speed2).clamp(max=MAX_SLIP)

@@ -11,7 +11,6 @@ from diffsim_trainer.reward import (
     compute_reward,
     foot_height_target,
     foot_slip,
-    tracking,
 )
 
 GAIT = GaitConfig()
@@ -55,12 +54,16 @@ def test_perfect_stand_gets_only_the_bonuses():
 
 
 def test_tracking_has_a_slope_where_the_exponential_is_flat():
-    error = torch.tensor([[3.0, 0.0]], requires_grad=True)
-    tracking(error, weight=2.0, tail=0.3, width=0.25).sum().backward()
-    assert error.grad[0, 0].item() == pytest.approx(-2 * 0.3 * 3.0, rel=1e-3)
-    assert tracking(torch.tensor([[0.3, 0.4]]), 2.0, 0.3, 0.25).item() == pytest.approx(
-        2 * math.exp(-1) - 0.075
-    )
+    """w exp(-e^2 / width) - tail e^2, by hand at an error of 0.5 m/s, its slope at 3 m/s."""
+    c = RewardConfig()
+    state = standing(2)
+    state[:, 7] = torch.tensor([0.5, 3.0])
+    state.requires_grad_()
+    term = terms_of(state)["linear_tracking"]
+    expected = c.linear_tracking * math.exp(-0.25 / c.tracking_width) - c.linear_tracking_tail / 4
+    assert term[0].item() == pytest.approx(expected)
+    term[1].backward()
+    assert state.grad[1, 7].item() == pytest.approx(-2 * c.linear_tracking_tail * 3.0, rel=1e-3)
 
 
 def test_diagonal_feet_swing_in_turn():
@@ -79,7 +82,7 @@ def test_slip_counts_feet_on_the_ground_only_and_has_no_gradient_in_height():
     sensors[0, 1:, 3] = 0.08  # three feet in the air
     sensors.requires_grad_()
     slip = foot_slip(sensors)
-    assert slip.item() == pytest.approx(0.25 / (1 + math.exp(-3.0)), rel=1e-4)
+    assert slip.sum().item() == pytest.approx(0.25 / (1 + math.exp(-3.0)), rel=1e-4)
     slip.sum().backward()
     assert sensors.grad[..., 3].abs().max() == 0
     assert sensors.grad[0, 0, 4] > 0
