@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from anymal_msgs.msg import AnymalState, Contact
 from builtin_interfaces.msg import Time
+from geometry_msgs.msg import TransformStamped
 from series_elastic_actuator_msgs.msg import (
     SeActuatorCommand,
     SeActuatorCommands,
@@ -117,6 +118,30 @@ class StateWriter:
         if len(known) != len(message.contacts):
             message.contacts = known
         return message
+
+
+class GroundWriter:
+    """Tells the ground of a simulated robot in the ``frame_transforms`` of its true state: odom to
+    ``ground`` and ``ground/<foot>``, the points of the ground below the base and each foot. Nothing
+    for level ground."""
+
+    def __init__(self, foot_names: Sequence[str]) -> None:
+        frames = ("ground", *(f"ground/{foot}" for foot in foot_names))
+        self._transforms = [TransformStamped(child_frame_id=frame) for frame in frames]
+
+    def write(self, message: AnymalState, sample: RobotSample) -> None:
+        """``message``: the true state that was just written."""
+        if not sample.ground_height.any():
+            message.frame_transforms = []
+            return
+        above = (sample.state[POSITION], *sample.foot_position)
+        for transform, point, z in zip(
+            self._transforms, above, sample.ground_height.tolist(), strict=True
+        ):
+            transform.header = message.header
+            translation = transform.transform.translation
+            translation.x, translation.y, translation.z = float(point[0]), float(point[1]), z
+        message.frame_transforms = self._transforms
 
 
 def make_readings(

@@ -17,12 +17,13 @@ from pathlib import Path
 
 import numpy as np
 
-from diffsim_trainer.physics import Robot, load_robot
+from diffsim_trainer.physics import Robot, Terrain, load_robot
 
 from .estimator_noise import EstimatorNoise, NoiseLevels
 from .faults import CommandLink, Faults, StateLink, StuckJoint, corrupt
+from .ground import LEVEL, Ground, make_terrain
 from .joint_command import JointCommand, Mode, damping_command
-from .kinematics import FootKinematics, rotation_matrix
+from .kinematics import FootKinematics, rotation_matrix, small_rotation
 from .robot_file import NUM_JOINTS
 from .robot_sample import (
     ANGULAR_VELOCITY,
@@ -30,6 +31,7 @@ from .robot_sample import (
     JOINT_VELOCITY,
     LINEAR_VELOCITY,
     ORIENTATION,
+    POSITION,
     FootContact,
     RobotSample,
     RobotState,
@@ -76,11 +78,11 @@ class World:
 
 
 class HardContactSim:
-    """One robot on level ground, stepped at 400 Hz.
+    """One robot, stepped at 400 Hz.
 
     Attributes:
         time_ns: simulated time since construction.
-        seed, noise: of the next reset.
+        seed, noise, ground: of the next reset.
         obeyed: JointCommand that the drives obey now.
         sample: RobotSample, the truth after the last step.
         world, faults: may be exchanged between steps.
@@ -96,6 +98,7 @@ class HardContactSim:
         command_timeout: float,
         seed: int,
         engine: Engine,
+        ground: Ground = LEVEL,
     ) -> None:
         """
         Args:
@@ -104,25 +107,28 @@ class HardContactSim:
         """
         robot = load_robot(robot_path)
         self.world, self.faults = world, Faults()
-        self._robot, self.noise, self.seed = robot, noise, seed
+        self._robot, self.noise, self.ground, self.seed = robot, noise, ground, seed
+        self._start_pose, self._engine_kind = start_pose, engine
         self._timeout_ns = round(command_timeout * 1e9)
         self._damping = damping_command(0, damping)
         self._feet = FootKinematics(
             robot.joint_offset, robot.joint_axis, robot.foot_offset, robot.foot_radius
         )
-        self._engine = _make_engine(engine, robot)
+        self._terrain: Terrain | None = None
+        self._terrain_of: tuple[Ground, int] | None = None
 
         self.time_ns = 0
         self.sample = RobotSample()
         self._reported = RobotSample()
-        self._start_state = self._find_start_state(start_pose)
         self.reset()
 
     def reset(self) -> None:
         """Put the robot into its start pose, at rest, without a command; time goes on.
 
-        Noise and losses start anew.
+        Noise and losses start anew; ground of another shape is laid.
         """
+        if self._terrain_of != (self.ground, self.seed * (self.ground.roughness > 0.0)):
+            self._lay_ground()
         self._command_link = CommandLink(self._robot.actuator.delay, self.seed)
         self._state_link = StateLink(self.seed)
         self._noise = EstimatorNoise(self.noise, self.seed)
@@ -245,6 +251,9 @@ class HardContactSim:
         sample.joint_torque[:] = sensors[:, 0:3].reshape(12)
         sample.foot_force[:] = sensors[:, 7:10]
         self._feet.lowest_points(sample.state, sample.foot_position)
+        if self._terrain is not None:
+            sample.ground_height[0] = self._terrain.height(*sample.state[POSITION][:2])
+            sample.ground_height[1:] = sample.foot_position[:, 2] - sensors[:, 3]
         for foot, (vx, vy, _, _, _, fz) in enumerate(sensors[:, 4:10].tolist()):
             if fz < CONTACT_FORCE:
                 sample.foot_contact[foot] = FootContact.OPEN
@@ -253,16 +262,25 @@ class HardContactSim:
             else:
                 sample.foot_contact[foot] = FootContact.CLOSED
 
+    def _lay_ground(self) -> None:
+        """The engine with the ground that is wanted, and where the robot starts on it."""
+        self._terrain_of = (self.ground, self.seed * (self.ground.roughness > 0.0))
+        self._terrain = make_terrain(self.ground, self.seed)
+        self.sample.ground_height[:] = 0.0
+        self._engine = _make_engine(self._engine_kind, self._robot, self._terrain)
+        self._start_state = self._find_start_state(self._start_pose)
+
     def _find_start_state(self, start_pose: StartPose) -> np.ndarray:
         """State [37] at rest in the start pose."""
         robot, state = self._robot, self._engine.state_out[0]
         state[:] = 0.0
         state[2] = robot.stand_height
-        state[ORIENTATION] = (0.0, 0.0, 0.0, 1.0)
+        state[ORIENTATION] = small_rotation(np.array([0.0, -self.ground.slope, 0.0]))
         state[JOINT_POSITION] = robot.default_pose
+        state[2] -= self._lowest_clearance(state)
         if start_pose is StartPose.LYING:
             # Folded up in the air, let down, and left alone until nothing moves any more.
-            state[2] = LYING_DROP_HEIGHT * robot.stand_height
+            state[2] -= (1.0 - LYING_DROP_HEIGHT) * robot.stand_height
             state[JOINT_POSITION] = robot.lying_pose
             self._settle(self._hold_command(robot.lying_pose), SETTLE_S)
             for _ in range(SETTLE_ATTEMPTS):
@@ -279,6 +297,14 @@ class HardContactSim:
             state[VELOCITIES] = 0.0
         return state.copy()
 
+    def _lowest_clearance(self, state: np.ndarray) -> float:
+        """Height of the lowest foot above the ground straight below it, m; 0 on the plane."""
+        if self._terrain is None:
+            return 0.0
+        feet = np.empty((4, 3))
+        self._feet.lowest_points(state, feet)
+        return float((feet[:, 2] - self._terrain.height(feet[:, 0], feet[:, 1])).min())
+
     def _settle(self, command: JointCommand, seconds: float) -> None:
         self._obey(command)
         for _ in range(round(seconds / STEP_S)):
@@ -290,12 +316,12 @@ class HardContactSim:
         return JointCommand(0, Mode.PID_GAINS, position, zero, zero, kp, kd)
 
 
-def _make_engine(engine: Engine, robot: Robot):
+def _make_engine(engine: Engine, robot: Robot, terrain: Terrain | None):
     """The engine of that name; MuJoCo is not needed for the other one."""
     if engine is Engine.MUJOCO:
         from .mujoco_engine import MujocoEngine
 
-        return MujocoEngine(robot, STEP_S)
+        return MujocoEngine(robot, STEP_S, terrain)
     from .warp_engine import WarpEngine
 
-    return WarpEngine(robot, STEP_S)
+    return WarpEngine(robot, STEP_S, terrain)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 
-from diffsim_trainer.physics import Robot, to_mjcf
+from diffsim_trainer.physics import Robot, Terrain, to_mjcf
 
 NUM_PARAMS = 9
 
@@ -21,9 +21,9 @@ class MujocoEngine:
     motor strength.
     """
 
-    def __init__(self, robot: Robot, dt: float) -> None:
-        self._robot = robot
-        self._model = mujoco.MjModel.from_xml_string(to_mjcf(robot, dt))
+    def __init__(self, robot: Robot, dt: float, terrain: Terrain | None = None) -> None:
+        self._robot, self._terrain = robot, terrain
+        self._model = mujoco.MjModel.from_xml_string(to_mjcf(robot, dt, terrain=terrain))
         # A step depends on its state alone, not on the forces of the step before: runs repeat.
         self._model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_WARMSTART)
         self._data = mujoco.MjData(self._model)
@@ -89,9 +89,23 @@ class MujocoEngine:
         radius, twist = self._robot.foot_radius, np.zeros(6)
         for foot, geom in enumerate(self._feet):
             mujoco.mj_objectVelocity(self._model, data, mujoco.mjtObj.mjOBJ_GEOM, geom, twist, 0)
-            self.sensors[0, foot, 3] = data.geom_xpos[geom][2] - radius
+            self.sensors[0, foot, 3] = self._clearance(data.geom_xpos[geom])
             self.sensors[0, foot, 4:7] = twist[3:] + np.cross(twist[:3], [0.0, 0.0, -radius])
         self.sensors[0, :, 7:10] = self._foot_forces()
+
+    def _clearance(self, centre: np.ndarray) -> float:
+        """Height of a foot's nearest point above ground, along the normal, m."""
+        radius = self._robot.foot_radius
+        if self._terrain is None:
+            return centre[2] - radius
+        x, y, z = centre
+        reach = 1e-4  # m, of the central differences
+        ground = self._terrain.height(
+            x + reach * np.array([0.0, 1.0, -1.0, 0.0, 0.0]),
+            y + reach * np.array([0.0, 0.0, 0.0, 1.0, -1.0]),
+        )
+        slopes = (ground[[1, 3]] - ground[[2, 4]]) / (2.0 * reach)
+        return (z - ground[0]) / np.sqrt(1.0 + slopes @ slopes) - radius
 
     def _foot_forces(self) -> np.ndarray:
         """Force of the ground on each foot [4, 3] N, world axes."""

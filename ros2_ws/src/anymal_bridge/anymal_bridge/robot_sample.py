@@ -49,6 +49,7 @@ class RobotSample:
     joint_torque: np.ndarray = _zeros(NUM_JOINTS)  # [12], N m, applied by the drives
     foot_position: np.ndarray = _zeros(NUM_FEET, 3)  # [4, 3], m, lowest point of the foot in odom
     foot_force: np.ndarray = _zeros(NUM_FEET, 3)  # [4, 3], N, ground on foot, odom axes
+    ground_height: np.ndarray = _zeros(1 + NUM_FEET)  # [5], m in odom, below the base and each foot
     foot_contact: list[FootContact] = field(default_factory=lambda: [FootContact.OPEN] * NUM_FEET)
     robot_state: RobotState = RobotState.OK
 
@@ -59,5 +60,6 @@ class RobotSample:
         self.joint_torque[:] = other.joint_torque
         self.foot_position[:] = other.foot_position
         self.foot_force[:] = other.foot_force
+        self.ground_height[:] = other.ground_height
         self.foot_contact[:] = other.foot_contact
         self.robot_state = other.robot_state

@@ -20,7 +20,7 @@ from rclpy.publisher import Publisher
 from rosgraph_msgs.msg import Clock
 from std_srvs.srv import Trigger
 
-from .conversions import StateWriter, set_stamp
+from .conversions import GroundWriter, StateWriter, set_stamp
 from .diagnostics import ERROR, WARN, Status, to_message
 from .fan_out import FanOut
 from .hard_contact import STEP_NS, STEP_S, Engine, HardContactSim, StartPose
@@ -105,6 +105,7 @@ class SimNode(Node):
             timeout,
             self._settings.seed,
             _choice("engine", Engine, engine),
+            self._settings.ground,
         )
         self._fan_out = FanOut(self, names, robot, publish_tf)
         self._diagnostics = advertise(self, DIAGNOSTICS, names[DIAGNOSTICS.key])
@@ -129,6 +130,7 @@ class SimNode(Node):
             self._clock_message = Clock()
             self._clocks = self.create_publisher(Clock, "/clock", 10)
             self._truth_writer = StateWriter(robot.joint_names, robot.foot_names)
+            self._ground_writer = GroundWriter(robot.foot_names)
             self._truths = self.create_publisher(STATE.type, "~/ground_truth", STATE.qos)
         gc.collect()
         gc.freeze()  # later collections need not look at what stays for good
@@ -319,6 +321,7 @@ class SimNode(Node):
                 self._sim.command(event)
             elif event is None:
                 self._sim.noise, self._sim.seed = self._settings.noise, self._settings.seed
+                self._sim.ground = self._settings.ground
                 self._sim.reset()
                 reset = True
             else:
@@ -337,6 +340,7 @@ class SimNode(Node):
             if self._truths.get_subscription_count():
                 friction = self._settings.world.friction
                 truth = self._truth_writer.write(stamp_ns, self._sim.sample, friction)
+                self._ground_writer.write(truth, self._sim.sample)
                 self._truths.publish(truth)
         self._cycles += 1
         sample = self._sim.report()

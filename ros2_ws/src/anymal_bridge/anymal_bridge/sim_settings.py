@@ -11,6 +11,7 @@ from rclpy.parameter import Parameter
 
 from .estimator_noise import NoiseLevels
 from .faults import Faults
+from .ground import Ground
 from .hard_contact import World
 from .parameters import declare_flag, declare_integer, declare_number, declare_text
 from .robot_sample import RobotState
@@ -53,16 +54,20 @@ _NOISE = {  # field of NoiseLevels: greatest magnitude, text
     "pitch_bias": (0.3, "[rad] of the orientation, about y of the base"),
     "velocity_bias": (1.0, "[m/s] of the velocity, forward"),
 }
+_GROUND = {  # field of Ground: lower, upper, text
+    "slope": (-0.35, 0.35, "[rad] the ground rises along x of odom, for 8 m around the origin"),
+    "roughness": (0.0, 0.1, "[m] greatest height above and below, drawn every 0.2 m with `seed`"),
+}
 _PUSH = "push_velocity"
 _MAX_PUSH = 3.0  # m/s
 
 
 class SimSettings:
-    """Parameters ``world.*``, ``fault.*``, ``noise.*``, ``seed`` and ``push_velocity``; the
-    attributes ``world``, ``faults``, ``noise`` and ``seed`` follow.
+    """Parameters ``world.*``, ``ground.*``, ``fault.*``, ``noise.*``, ``seed`` and
+    ``push_velocity``; the attributes ``world``, ``ground``, ``faults``, ``noise``, ``seed`` follow.
 
-    One that is set while the node runs takes effect at the next step, noise and seed at the next
-    reset; one that is not allowed is refused with the reason in the result. Each setting of
+    One that is set while the node runs takes effect at the next step, ground, noise and seed at the
+    next reset; one that is not allowed is refused with the reason in the result. Each setting of
     ``push_velocity`` pushes once.
     """
 
@@ -74,6 +79,8 @@ class SimSettings:
         for field, (lower, upper, text) in _WORLD.items():
             default = getattr(World, field)
             declare_number(node, f"world.{field}", default, lower, upper, text, read_only=False)
+        for field, (lower, upper, text) in _GROUND.items():
+            declare_number(node, f"ground.{field}", 0.0, lower, upper, text, read_only=False)
         for field, (lower, upper, text) in _FAULTS.items():
             declare_number(node, f"fault.{field}", 0.0, lower, upper, text, read_only=False)
         for field, (upper, text) in _NOISE.items():
@@ -85,7 +92,7 @@ class SimSettings:
             0,
             0,
             2**31 - 1,
-            "of noise and losses, from the next reset",
+            "of noise, losses and rough ground, from the next reset",
             read_only=False,
         )
         for field, text in _FAULT_JOINTS.items():
@@ -107,6 +114,7 @@ class SimSettings:
             return self._node.get_parameter(name).value
 
         self.world = World(**{field: value(f"world.{field}") for field in _WORLD})
+        self.ground = Ground(**{field: value(f"ground.{field}") for field in _GROUND})
         joints = {field: value(f"fault.{field}") for field in _FAULT_JOINTS}
         self.faults = Faults(
             **{field: value(f"fault.{field}") for field in (*_FAULTS, *_FAULT_FLAGS)},

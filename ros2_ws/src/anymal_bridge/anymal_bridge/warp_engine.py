@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import warp as wp
 
-from diffsim_trainer.physics import ContactModel, Robot, Simulator
+from diffsim_trainer.physics import ContactModel, Robot, Simulator, Terrain
 
 
 class WarpEngine:
@@ -17,7 +17,7 @@ class WarpEngine:
         sensors: float32 [1, 4, 10].
     """
 
-    def __init__(self, robot: Robot, dt: float) -> None:
+    def __init__(self, robot: Robot, dt: float, terrain: Terrain | None = None) -> None:
         self._simulator = Simulator(
             robot,
             1,
@@ -26,6 +26,7 @@ class WarpEngine:
             dt=dt,
             contact=ContactModel.HARD,
             body_contacts=True,
+            terrain=terrain,
         )
 
         def on_cpu(shape: tuple[int, ...], dtype=wp.float32) -> tuple[wp.array, np.ndarray]:

@@ -18,6 +18,7 @@ from series_elastic_actuator_msgs.msg import (  # noqa: E402
 
 from anymal_bridge.conversions import (  # noqa: E402
     CommandsWriter,
+    GroundWriter,
     ReadingsWriter,
     StateError,
     StateReader,
@@ -95,6 +96,21 @@ def test_state_survives_the_wire():
     assert message.header.frame_id == message.pose.header.frame_id == "odom"
     assert message.twist.header.frame_id == "base"
     assert [contact.friction_coefficient for contact in message.contacts] == [0.7] * 4
+
+
+def test_true_state_tells_the_ground_unless_it_is_level():
+    sample, message = make_sample(), AnymalState()
+    writer = GroundWriter(FEET)
+    sample.ground_height[:] = 0.1, 0.2, 0.3, 0.4, 0.5
+    writer.write(message, sample)
+    found = {
+        t.child_frame_id: t.transform.translation for t in over_the_wire(message).frame_transforms
+    }
+    assert (found["ground"].x, found["ground"].z) == (sample.state[0], 0.1)
+    assert (found["ground/RF_FOOT"].y, found["ground/RF_FOOT"].z) == (304.0, 0.3)
+    sample.ground_height[:] = 0.0
+    writer.write(message, sample)
+    assert not message.frame_transforms
 
 
 def test_writer_leaves_nothing_of_the_sample_before():

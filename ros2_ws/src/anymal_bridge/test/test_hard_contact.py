@@ -14,6 +14,7 @@ from anymal_bridge.robot_file import load_robot_file
 from anymal_bridge.robot_sample import FootContact, RobotState
 
 hard_contact = pytest.importorskip("anymal_bridge.hard_contact", reason="needs Warp")
+from anymal_bridge.ground import LEVEL, Ground, make_terrain  # noqa: E402
 from anymal_bridge.hard_contact import STEP_S, Engine, HardContactSim, StartPose, World  # noqa: E402
 from diffsim_trainer.physics import load_robot  # noqa: E402
 
@@ -360,3 +361,45 @@ def test_mujoco_step_depends_on_its_state_alone(pytestconfig):
             engine.step()
         results.append(engine.state_out.tobytes())
     assert results[0] == results[1]
+
+
+@pytest.mark.physics
+@pytest.mark.parametrize("engine", Engine)
+@pytest.mark.parametrize("ground", [Ground(slope=0.15), Ground(roughness=0.02)], ids=repr)
+def test_robot_stands_on_slope_and_rough_ground_and_on_level_ground_again(engine, ground):
+    pytest.importorskip("mujoco", reason="needs MuJoCo")
+    sim = make_sim(StartPose.STANDING, NoiseLevels(), engine=engine)
+    level = sim.sample.state.copy()
+    sim.ground = ground
+    sim.reset()
+    run(sim, 2.0, hold(sim, kp=150.0, kd=6.0))
+    weight = sim._robot.mass.sum() * GRAVITY
+    assert sim.sample.foot_force[:, 2].sum() == pytest.approx(weight, rel=0.02)
+    depth = sim.sample.ground_height[1:] - sim.sample.foot_position[:, 2]
+    assert np.abs(depth).max() < 2e-3  # MuJoCo's soft contact, and the triangles of its field
+    spread = np.ptp(sim.sample.ground_height)
+    assert spread > 0.01
+    sim.ground = LEVEL
+    sim.reset()
+    np.testing.assert_array_equal(sim.sample.state, level)
+    assert not sim.sample.ground_height.any()
+
+
+def test_rough_ground_follows_the_seed_and_a_slope_does_not():
+    sim = make_sim(StartPose.STANDING, NoiseLevels())
+
+    def heights(ground: Ground, seed: int) -> np.ndarray:
+        sim.ground, sim.seed = ground, seed
+        sim.reset()
+        return sim.sample.ground_height.copy()
+
+    rough, slope = Ground(roughness=0.02), Ground(slope=0.1)
+    np.testing.assert_array_equal(heights(rough, 1), heights(rough, 1))
+    assert np.abs(heights(rough, 1) - heights(rough, 2)).max() > 1e-3
+    np.testing.assert_array_equal(heights(slope, 1), heights(slope, 2))
+
+
+def test_a_slope_rises_by_its_angle_along_x():
+    terrain = make_terrain(Ground(slope=0.1), 0)
+    x = np.linspace(-7.0, 7.0, 9)
+    np.testing.assert_allclose(terrain.height(x, 0.3 * x), np.tan(0.1) * x, atol=1e-9)

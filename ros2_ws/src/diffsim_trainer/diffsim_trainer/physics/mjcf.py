@@ -7,16 +7,27 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 
 from .model import GRAVITY
+from .terrain import Terrain
 from .urdf import JOINT_NAMES, CollisionShape, Robot
 
+REACH = 8.0
+"""Half the side of the square of terrain around the origin that MuJoCo gets, m."""
+FINENESS = 5
+"""Triangles of MuJoCo's height field along one spacing of the terrain's samples. Between its
+corners a triangle is off the spline by at most (spacing / 5)^2 / 8 times its curvature in each
+direction: 1.5 mm for heights of ±30 mm every 0.2 m."""
 
-def to_mjcf(robot: Robot, timestep: float = 0.0025, friction: float = 0.8) -> str:
-    """MuJoCo XML of `robot` on a plane: qpos = position, wxyz, joints; qvel linear in the world.
+
+def to_mjcf(
+    robot: Robot, timestep: float = 0.0025, friction: float = 0.8, terrain: Terrain | None = None
+) -> str:
+    """MuJoCo XML of `robot` on a plane, or on a terrain that ends `REACH` from the origin: qpos =
+    position, wxyz, joints; qvel linear in the world.
 
     Inertias, joint frames, armature, viscous damping and Coulomb friction are those of `robot`; one
     torque motor per joint, clamped at the torque limit, in the order of `joint_names`. Feet are
-    spheres named as in `foot_names`; all collision primitives touch the plane but not each other.
-    timestep in s; friction of the plane and of every geom.
+    spheres named as in `foot_names`; all collision primitives touch the ground but not each other.
+    timestep in s; friction of the ground and of every geom.
     """
     root = ElementTree.Element("mujoco", model=robot.name)
     ElementTree.SubElement(root, "compiler", angle="radian", autolimits="true")
@@ -40,9 +51,11 @@ def to_mjcf(robot: Robot, timestep: float = 0.0025, friction: float = 0.8) -> st
         density="0",
     )
     world = ElementTree.SubElement(root, "worldbody")
-    ElementTree.SubElement(
+    ground = ElementTree.SubElement(
         world, "geom", name="ground", type="plane", size="0 0 1", contype="1", conaffinity="0"
     )
+    if terrain is not None:
+        _make_field(root, ground, terrain)
     base = ElementTree.SubElement(
         world, "body", name="base", pos=_text([0.0, 0.0, robot.stand_height])
     )
@@ -71,6 +84,27 @@ def to_mjcf(robot: Robot, timestep: float = 0.0025, friction: float = 0.8) -> st
         ElementTree.SubElement(motors, "motor", name=name, joint=name, ctrlrange=limit)
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def _make_field(root: ElementTree.Element, ground: ElementTree.Element, terrain: Terrain) -> None:
+    """Turn the plane into a height field through points of the terrain."""
+    count = 2 * round(REACH * FINENESS / terrain.spacing) + 1
+    along = np.linspace(-REACH, REACH, count)
+    # rows of the field lie along x, the first one at the far end of y
+    height = terrain.height(along[None, :], along[::-1, None])
+    low, range_ = float(height.min()), float(np.ptp(height))
+    asset = ElementTree.SubElement(root, "asset")
+    ElementTree.SubElement(
+        asset,
+        "hfield",
+        name="terrain",
+        nrow=str(count),
+        ncol=str(count),
+        size=_text([REACH, REACH, max(range_, 1e-6), 1.0]),
+        elevation=" ".join(f"{h:.9g}" for h in (height - low).ravel()),  # scaled to 0..1 by MuJoCo
+    )
+    ground.attrib.update(type="hfield", hfield="terrain", pos=_text([0.0, 0.0, low]))
+    del ground.attrib["size"]
 
 
 def _text(values) -> str:

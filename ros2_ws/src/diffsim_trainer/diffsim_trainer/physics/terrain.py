@@ -10,7 +10,7 @@ so does their derivative, which the adjoint of a step on a slope contains.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from types import SimpleNamespace
 
 import numpy as np
@@ -44,6 +44,10 @@ class Terrain:
 
     def coefficients(self) -> np.ndarray:
         """Coefficients c of the spline, same shape as the heights, m."""
+        return self._coefficients.copy()
+
+    @cached_property
+    def _coefficients(self) -> np.ndarray:
         # samples are c convolved with (1, 4, 1) / 6 along each side
         spectrum = np.fft.fft2(self.heights)
         for axis, n in enumerate(self.heights.shape):
@@ -53,15 +57,16 @@ class Terrain:
 
     def height(self, x, y) -> np.ndarray:
         """Height (m) of the surface at the points x, y (m), any equal shape."""
-        x, y = np.broadcast_arrays(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
-        c = self.coefficients()
-        total = np.zeros(x.shape)
-        i, j = np.floor(x / self.spacing).astype(int), np.floor(y / self.spacing).astype(int)
-        for a in range(-1, 3):
-            for b in range(-1, 3):
-                weight = _bump(x / self.spacing - i - a) * _bump(y / self.spacing - j - b)
-                total += weight * c[(i + a) % c.shape[0], (j + b) % c.shape[1]]
-        return total
+        c, near = self._coefficients, np.arange(-1, 3)  # the four samples around a point
+
+        def look(x, count: int) -> tuple[np.ndarray, np.ndarray]:
+            """Their indices and weights [..., 4]."""
+            u = np.asarray(x, dtype=float)[..., None] / self.spacing
+            index = np.floor(u).astype(int) + near
+            return index % count, _bump(u - index)
+
+        (i, wx), (j, wy) = look(x, c.shape[0]), look(y, c.shape[1])
+        return np.einsum("...a,...ab,...b", wx, c[i[..., :, None], j[..., None, :]], wy)
 
 
 def _bump(t: np.ndarray) -> np.ndarray:

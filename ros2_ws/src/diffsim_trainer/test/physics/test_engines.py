@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from diffsim_trainer.physics import ContactModel, to_mjcf
+from diffsim_trainer.physics import ContactModel, Terrain, to_mjcf
 
 pytestmark = pytest.mark.physics
 
@@ -155,3 +155,15 @@ def test_drop_as_in_mujoco(bench, robot):
         mujoco.mj_step(model, data)
         theirs[k // 5] = data.qpos[2]
     np.testing.assert_allclose(ours, theirs, atol=1e-3)
+
+
+def test_height_field_is_the_terrain(robot, rng):
+    """Rays straight down onto MuJoCo's ground find the height of the spline."""
+    terrain = Terrain(rng.uniform(-0.02, 0.02, (24, 40)), 0.2)
+    model = mujoco.MjModel.from_xml_string(to_mjcf(robot, terrain=terrain))
+    data, ground = mujoco.MjData(model), model.geom("ground").id
+    mujoco.mj_kinematics(model, data)
+    down, above = np.array([0.0, 0.0, -1.0]), 0.5
+    for x, y in rng.uniform(-7.0, 7.0, (200, 2)):
+        found = above - mujoco.mj_rayHfield(model, data, ground, np.array([x, y, above]), down)
+        assert found == pytest.approx(terrain.height(x, y), abs=1.0e-3)  # flat between its corners

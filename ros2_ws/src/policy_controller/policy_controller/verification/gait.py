@@ -85,7 +85,7 @@ def _measure_foot(
         if len(stamp) < 2:
             continue
         contact = debounce(state.foot_contact[part, foot], stamp)
-        height = state.foot_position[part, foot, 2]
+        height = state.foot_height[part, foot]
         speed = np.linalg.norm(contact_velocity[part, foot, :2], axis=-1)
         swings = [(a, b) for a, b in phases(contact, False) if a > 0 and b < len(contact)]
         apexes += [float(height[a:b].max()) for a, b in swings]

@@ -48,7 +48,7 @@ class SegmentMeasure:
     drift: float  # m, largest distance of the base from where the steady part began, horizontal
     joint_speed_rms: float  # rad/s, over time and joints
     tilt: float  # rad, largest
-    height: float  # m, mean height of the base
+    height: float  # m, mean height of the base over the ground
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def measure(
         segments=tuple(_segment(recording, mark, segments[mark.name]) for mark in completed),
         segments_planned=len(scenario.segments),
         feet=measure_gait(recording.foot_names, state, velocity, tracking),
-        penetration=tuple(np.maximum(-state.foot_position[run, :, 2].min(axis=0), 0.0).tolist()),
+        penetration=tuple(np.maximum(-state.foot_height[run].min(axis=0), 0.0).tolist()),
         foot_model_error=_foot_model_error(recording, kinematics, run),
         joints=_joints(recording, limits, run),
         timing=measure_timing(recording, scenario.targets.period_tolerance),
@@ -162,7 +162,7 @@ def find_falls(recording: Recording, limits: FallLimits) -> tuple[Event, ...]:
         state.stamp >= recording.origin
     )
     angle = tilt(state.base_orientation)
-    height = state.base_position[:, 2]
+    height = state.base_height
     fallen = watched & ((angle > limits.tilt) | (height < limits.height))
     starts = np.flatnonzero(fallen & ~np.concatenate(([False], fallen[:-1])))
     return tuple(
@@ -233,7 +233,7 @@ def _segment(recording: Recording, mark: Mark, segment: Segment) -> SegmentMeasu
         else nan,
         joint_speed_rms=float(np.sqrt((state.joint_velocity[part] ** 2).mean())) if still else nan,
         tilt=nan if empty else float(tilt(state.base_orientation[part]).max()),
-        height=nan if empty else float(position[:, 2].mean()),
+        height=nan if empty else float(state.base_height[part].mean()),
     )
 
 

@@ -100,7 +100,7 @@ def draw_posture(run: Run) -> Figure:
     state_strip(axes[1], run)
     for ax in axes[2:]:
         shade(ax, run)
-    axes[2].plot(time, state.base_position[:, 2], color=style.BLUE)
+    axes[2].plot(time, state.base_height, color=style.BLUE)
     style.limit_line(axes[2], run.scenario.fall.height, "fall below, while standing or walking")
     axes[2].set_ylabel("base height [m]")
     axes[2].set_ylim(0.0, None)
@@ -200,7 +200,7 @@ def draw_gait(run: Run) -> Figure | None:
                 )
             )
         below.plot(
-            time, 1e3 * state.foot_position[part, foot, 2], color=style.LEGS[foot], label=_leg(name)
+            time, 1e3 * state.foot_height[part, foot], color=style.LEGS[foot], label=_leg(name)
         )
     above.set_yticks(range(4), [_leg(name) for name in names][::-1])
     above.set_ylim(-0.6, 3.6)

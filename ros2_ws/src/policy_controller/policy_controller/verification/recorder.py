@@ -209,7 +209,8 @@ def _read_states(
     foot_names: Sequence[str],
 ) -> StateTrack:
     joints, feet = _Order(joint_names, "state"), _Order(foot_names, "state")
-    stamps, sents, flags, contacts, rows = [], [], [], [], []
+    stamps, sents, flags, contacts, rows, grounds = [], [], [], [], [], []
+    frames = ["ground", *(f"ground/{foot}" for foot in foot_names)]
     for message, sent in messages:
         order = joints.of(message.joints.name)
         foot_order = feet.of([contact.name for contact in message.contacts])
@@ -228,6 +229,7 @@ def _read_states(
         flags.append(message.state)
         contacts.append([contact.state != Contact.STATE_OPEN for contact in foot_contacts])
         rows.append(row)
+        grounds.append(ground_heights(message, frames))
     n, f = len(joint_names), len(foot_names)
     data = np.array(rows, dtype=np.float64).reshape(len(rows), 13 + 3 * n + 6 * f)
     position, orientation, linear, angular, q, qd, torque, foot, force = np.split(
@@ -247,7 +249,17 @@ def _read_states(
         foot_contact=np.array(contacts, dtype=bool).reshape(len(rows), f),
         foot_position=foot.reshape(len(rows), f, 3),
         foot_force=force.reshape(len(rows), f, 3),
+        ground_height=np.array(grounds, dtype=np.float64).reshape(len(rows), 1 + f),
     )
+
+
+def ground_heights(message: AnymalState, frames: Sequence[str]) -> list[float]:
+    """Height [m] of each of these frames of a simulated robot's true state; 0 for level ground,
+    which has none."""
+    if not message.frame_transforms:
+        return [0.0] * len(frames)
+    found = {t.child_frame_id: t.transform.translation.z for t in message.frame_transforms}
+    return [found[frame] for frame in frames]
 
 
 def _read_commands(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 NANO = 1e-9
 
 
@@ -36,6 +36,19 @@ class StateTrack:
     foot_contact: np.ndarray  # bool [T, 4]
     foot_position: np.ndarray  # [T, 4, 3], m, world, lowest point of the foot
     foot_force: np.ndarray  # [T, 4, 3], N, world
+    ground_height: (
+        np.ndarray
+    )  # [T, 5], m, world, below the base and each foot; 0 where nobody tells
+
+    @property
+    def base_height(self) -> np.ndarray:
+        """Of the base over the ground below it [T], m."""
+        return self.base_position[:, 2] - self.ground_height[:, 0]
+
+    @property
+    def foot_height(self) -> np.ndarray:
+        """Of the feet over the ground [T, 4], m."""
+        return self.foot_position[:, :, 2] - self.ground_height[:, 1:]
 
 
 @dataclass(frozen=True)

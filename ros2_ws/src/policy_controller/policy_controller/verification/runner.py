@@ -15,7 +15,7 @@ from rclpy.node import Node
 from policy_controller.verification.metrics import FALL_STATES, FAULT, tilt
 from policy_controller.verification.operator import Operator, OperatorError
 from policy_controller.verification.processes import NodeDiedError, NodeProcesses
-from policy_controller.verification.recorder import Recorder, Topics
+from policy_controller.verification.recorder import Recorder, Topics, ground_heights
 from policy_controller.verification.recording import NANO, Failure, Mark
 from policy_controller.verification.relay import Relay
 from policy_controller.verification.scenario import MOTION_STATES, Scenario, Segment
@@ -123,7 +123,13 @@ class Runner:
         """
         self._segment, self._start, self._velocities = None, None, []
         self._operator.start_over(parameters, SERVICE_TIMEOUT)
-        self._scenario = scenario
+        self._scenario, reset = scenario, self._recorder.stamp
+        # ground of a new shape is laid, which the first time compiles kernels
+        self._wait(
+            lambda: self._recorder.stamp - reset > LOOK_PERIOD / NANO,
+            START_TIMEOUT,
+            "a robot that was reset",
+        )
         self._wait_until_quiet(SHORT_QUIET_TIME)
         self._recorder.clear()
 
@@ -260,7 +266,8 @@ class Runner:
         tripped = self._tripped()
         if tripped or status.motion_state == FAULT:
             raise RunFailedError(f"guard trip: {', '.join(tripped) or 'FAULT'}", status.detail)
-        height, o = state.pose.pose.position.z, state.pose.pose.orientation
+        (ground,), o = ground_heights(state, ["ground"]), state.pose.pose.orientation
+        height = state.pose.pose.position.z - ground
         angle = float(tilt(np.array([[o.x, o.y, o.z, o.w]]))[0])
         fall = self._scenario.fall
         if status.motion_state in FALL_STATES and (angle > fall.tilt or height < fall.height):

@@ -187,6 +187,7 @@ def recording(scenario) -> Recording:
         foot_contact=contact,
         foot_position=feet,
         foot_force=np.where(contact[:, :, None], [0.0, 0.0, 125.0], 0.0),
+        ground_height=np.zeros((count, 5)),
     )
     ticks = stamp[:: round(RATE * PERIOD)]
     steps = len(ticks)

@@ -144,6 +144,23 @@ def test_penetration_is_the_deepest_of_each_foot(recording, scenario, limits, ki
     assert metrics.penetration == pytest.approx((0.0, 0.0, 0.0037, 0.0))
 
 
+def test_heights_are_over_the_ground_below(recording, scenario, limits, kinematics):
+    """On ground 0.4 m higher everywhere nothing changes but where it is."""
+    before = measure(recording, scenario, limits, kinematics)
+    base, feet = recording.state.base_position.copy(), recording.state.foot_position.copy()
+    base[:, 2] += 0.4
+    feet[:, :, 2] += 0.4
+    ground = np.full_like(recording.state.ground_height, 0.4)
+    raised = with_state(recording, base_position=base, foot_position=feet, ground_height=ground)
+    after = measure(raised, scenario, limits, kinematics)
+    assert after.falls == before.falls == ()
+    assert after.penetration == pytest.approx(before.penetration, abs=1e-9)
+    apexes = [[foot.swing_apex for foot in metrics.feet] for metrics in (after, before)]
+    assert apexes[0] == pytest.approx(apexes[1])
+    sunk = with_state(recording, ground_height=ground)
+    assert measure(sunk, scenario, limits, kinematics).falls
+
+
 def test_joint_extremes_and_margins(recording, scenario, limits, kinematics):
     torque, speed = recording.state.joint_torque.copy(), recording.state.joint_velocity.copy()
     position = recording.state.joint_position.copy()

@@ -14,13 +14,14 @@ pytest.importorskip("footlight_msgs.msg", reason="message packages are not built
 from anymal_msgs.msg import AnymalState, Contact  # noqa: E402
 from domain_coordinator import domain_id  # noqa: E402
 from footlight_msgs.msg import ControllerStatus  # noqa: E402
+from geometry_msgs.msg import TransformStamped  # noqa: E402
 from rclpy.qos import QoSProfile, ReliabilityPolicy  # noqa: E402
 from series_elastic_actuator_msgs.msg import (  # noqa: E402
     SeActuatorCommand,
     SeActuatorCommands,
 )
 
-from policy_controller.verification.recorder import Recorder, Topics  # noqa: E402
+from policy_controller.verification.recorder import Recorder, Topics, ground_heights  # noqa: E402
 
 JOINTS = tuple(f"{leg}_{j}" for leg in ("LF", "RF", "LH", "RH") for j in ("HAA", "HFE", "KFE"))
 FEET = ("LF_FOOT", "RF_FOOT", "LH_FOOT", "RH_FOOT")
@@ -107,6 +108,16 @@ def test_messages_are_recorded_and_put_in_order_by_name(nodes):
     assert recording.command.stamp[0] == stamp
     assert recording.status.motion_state[0] == ControllerStatus.WALK
     assert recording.status.reasons[0] == ("TILT",) and recording.status.bundle == "ab"
+
+
+def test_heights_of_the_ground_are_found_by_frame():
+    message = AnymalState()
+    assert ground_heights(message, ["ground", "ground/RF_FOOT"]) == [0.0, 0.0]
+    for frame, height in (("ground/RF_FOOT", 0.02), ("ground", -0.01)):
+        transform = TransformStamped(child_frame_id=frame)
+        transform.transform.translation.z = height
+        message.frame_transforms.append(transform)
+    assert ground_heights(message, ["ground", "ground/RF_FOOT"]) == [-0.01, 0.02]
 
 
 def test_message_without_a_joint_is_refused(nodes):
