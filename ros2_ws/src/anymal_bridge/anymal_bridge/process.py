@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -20,6 +21,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 REST_TIMEOUT_S = 20.0  # s; a controller takes 15 s at most to bring the robot to rest
 REPEAT_S = 1.0  # s; what comes sooner is the same Ctrl-C, told by the terminal and by launch
 POLL_S = 0.02
+END_TIMEOUT_S = 5.0  # s, for the last callback and for closing
 
 
 class SpinThread:
@@ -68,6 +70,9 @@ def run_node(create_node: Callable[[], RobotNode], args: Sequence[str] | None = 
 
     A value that the node refuses at the start ends the process with its message and code 1. So does
     an exception in any of its threads, with a traceback: a robot must not be left with half a node.
+
+    A callback that never returns does not keep the process: after END_TIMEOUT_S it ends with code 1
+    and without ``close``. Whatever must be done then, threads of the node's own have to do before.
     """
     failed = threading.Event()
     stop = threading.Event()
@@ -107,12 +112,22 @@ def run_node(create_node: Callable[[], RobotNode], args: Sequence[str] | None = 
                     break
                 time.sleep(POLL_S)
         finally:
+            last = threading.Timer(END_TIMEOUT_S, _give_up)
+            last.daemon = True
+            last.start()
             spin.stop()
             node.close()
             node.destroy_node()
+            last.cancel()
     finally:
         rclpy.shutdown()
         # The interpreter gives handlers back before it ends; a signal then would kill the process.
         for number in STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
     return 1 if failed.is_set() else 0
+
+
+def _give_up() -> None:
+    text = f"a callback or the closing did not end within {END_TIMEOUT_S:g} s; left without it"
+    print(text, file=sys.stderr, flush=True)
+    os._exit(1)

@@ -111,6 +111,20 @@ def test_failure_ends_a_node_that_is_needed(ros_domain):
     assert process.returncode == 1 and "ZeroDivisionError" in errors
 
 
+def test_callback_that_never_returns_does_not_keep_it(ros_domain):
+    """`close` is not called: it may rely on no callback running any more."""
+    process = run_example(
+        "self.create_timer(0.01, self.on_timer)",
+        "print('tick', flush=True); threading.Event().wait()",
+        before="process.END_TIMEOUT_S = 0.5",
+    )
+    assert process.stdout.readline() == "tick\n"
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 1 and output == ""
+    assert "did not end within 0.5 s" in errors
+
+
 def test_exception_in_a_callback_ends_it_with_code_1(ros_domain):
     process = run_example("self.create_timer(0.01, self.on_timer)", "raise KeyError('broken')")
     output, errors = process.communicate(timeout=60)
