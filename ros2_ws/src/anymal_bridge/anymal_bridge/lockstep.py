@@ -80,7 +80,7 @@ class LockstepGate:
             self.missed += 1
 
     def hold(self) -> None:
-        """Back to the beginning, for a robot that was set up anew."""
+        """Back to the beginning, for a robot that is as it was set up and gets no answer."""
         with self._condition:
             self.state = LockstepState.HELD
 

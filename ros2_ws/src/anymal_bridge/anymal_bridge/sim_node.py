@@ -52,7 +52,7 @@ from .sim_settings import SimSettings
 from .transport import RobotTopics
 
 CATCH_UP_STEPS = 4  # a late loop makes up for 10 ms, what is later lowers the real-time factor
-LOCKSTEP_TIMEOUT_S = 0.5  # s of wall time, after which the state of a boundary is sent again
+RESEND_S = 0.5  # s of wall time, after which the state of a boundary is sent again
 SILENCE_S = 2.0  # s without a command, also on a busy machine: the controller is gone
 FAN_OUT_CYCLES = round(STATE_RATE_HZ / FAN_OUT_RATE_HZ)
 
@@ -76,6 +76,14 @@ class SimNode(Node):
         )
         control_period = declare_number(
             self, "control_period", 0.02, STEP_S, 1.0, "[s] of the controller, for lockstep"
+        )
+        self._patience = declare_number(
+            self,
+            "lockstep_patience",
+            1.0,
+            RESEND_S,
+            3600.0,
+            "[s] of wall time that lockstep waits for a command before time runs on",
         )
         engine = declare_text(self, "engine", "warp", "warp or mujoco")
         speed = declare_number(
@@ -277,8 +285,7 @@ class SimNode(Node):
                 else:
                     gate.postpone(STEP_NS)
             if self._handle_events():
-                held = True
-                gate.hold()
+                held = True  # until the next boundary, so that a reset has the same sequel always
             if held:
                 self._sim.reset()  # the noise, too, starts when the robot is let go
             else:
@@ -296,12 +303,12 @@ class SimNode(Node):
 
     def _wait_for_answer(self, now_ns: int, held: bool) -> None:
         """Wait for the command to the state of ``now_ns``; send it again if it seems to be lost."""
-        gate = self._gate
-        if gate.wait(LOCKSTEP_TIMEOUT_S):
-            return
-        self._side.publish_state_again()
-        if gate.wait(LOCKSTEP_TIMEOUT_S) or self._stop.is_set():
-            return
+        gate, waited = self._gate, 0.0
+        while waited < self._patience:
+            if gate.wait(RESEND_S) or self._stop.is_set():
+                return
+            self._side.publish_state_again()
+            waited += RESEND_S
         if held:
             gate.hold()
         else:

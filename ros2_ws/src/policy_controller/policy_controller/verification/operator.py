@@ -123,6 +123,11 @@ class Operator:
         message.twist.linear.x, message.twist.linear.y, message.twist.angular.z = velocity
         self._commands.publish(message)
 
+    def wait_until_heard(self, timeout: float) -> None:
+        """Return when the controller has taken what was sent to it: it takes messages and requests
+        in the order in which they come, so that it has when it answers another one."""
+        self._call(self._get_state, GetState.Request(), timeout)
+
     def _call(self, client: Client, request: object, timeout: float) -> object:
         self._wait(client.service_is_ready, timeout, f"service {client.srv_name}")
         future: Future = client.call_async(request)

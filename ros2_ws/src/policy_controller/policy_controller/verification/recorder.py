@@ -92,6 +92,11 @@ class Recorder:
         return _stamp_of(self._states[-1][0]) if self._states else None
 
     @property
+    def status_stamp(self) -> int | None:
+        """Stamp [ns] of the newest status; None before the first."""
+        return _to_ns(self.status.header.stamp) if self.status else None
+
+    @property
     def state_count(self) -> int:
         return len(self._states)
 

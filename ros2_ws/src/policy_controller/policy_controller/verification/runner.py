@@ -22,11 +22,13 @@ from policy_controller.verification.scenario import MOTION_STATES, Scenario, Seg
 
 START_TIMEOUT = 180.0  # s of wall time: the first start of a simulation compiles its kernels
 SERVICE_TIMEOUT = 30.0  # s of wall time: loading a bundle replays its golden data
-QUIET_TIME = 1.0  # s of robot time without a tripped guard, before anything is asked
+QUIET_TIME = 1.0  # s of robot time before anything is asked; then no guard may trip
 SHORT_QUIET_TIME = 0.2  # s, the same between two runs
 QUIET_TIMEOUT = 10.0  # s of wall time for that
 SILENCE_TIMEOUT = 3.0  # s of wall time without a new state or status
 POLL_PERIOD = 0.005  # s of wall time
+HELD_POLL_PERIOD = 0.0003  # s of wall time, while simulated time stands still
+LOCKING_STEPS = 3  # until robot, controller and operator are in step after any pause
 LOOK_PERIOD = 0.1  # s of robot time between looks at the whole state
 
 
@@ -88,13 +90,13 @@ class Runner:
         self._recorder = Recorder(recorder_node, topics)
         self._operator = Operator(operator_node, topics, self._wait)
         self._executor = SingleThreadedExecutor(context=operator_node.context)
+        self._relay: Relay | None = None
         if topics.joint_commands != topics.robot_commands:
-            self._relay = Relay(
-                operator_node, topics.joint_commands, topics.robot_commands, self._attend
-            )
+            self._relay = Relay(operator_node, topics.joint_commands, topics.robot_commands)
         self._executor.add_node(operator_node)
         self._velocities: list[np.ndarray] = []
         self._next_command = self._next_look = 0
+        self._sent: tuple[float, float, float] | None = None  # newest velocity command
         self._segment: Segment | None = None
         self._index = 0
         self._start: int | None = None
@@ -114,7 +116,7 @@ class Runner:
                 raise RunFailedError(
                     f"{publishers} nodes publish {topic}, allowed 1; end the other ones"
                 )
-        self._wait_until_quiet(QUIET_TIME)
+        self._advance_until_quiet(QUIET_TIME)
 
     def start_over(self, scenario: Scenario, parameters: Mapping[str, Any]) -> None:
         """Make a simulated robot with `parameters`, and the controller, ready for another run.
@@ -122,35 +124,25 @@ class Runner:
         Raises as `bring_up`.
         """
         self._segment, self._start, self._velocities = None, None, []
+        for _ in range(LOCKING_STEPS):
+            self._advance()
         self._operator.start_over(parameters, SERVICE_TIMEOUT)
-        self._scenario, reset = scenario, self._recorder.stamp
-        # ground of a new shape is laid, which the first time compiles kernels
-        self._wait(
-            lambda: self._recorder.stamp - reset > LOOK_PERIOD / NANO,
-            START_TIMEOUT,
-            "a robot that was reset",
-        )
-        self._wait_until_quiet(SHORT_QUIET_TIME)
+        # ground of a new shape is laid now, which the first time compiles kernels
+        self._scenario, self._next_command = scenario, 0
+        self._advance(START_TIMEOUT)
+        self._advance_until_quiet(SHORT_QUIET_TIME)
         self._recorder.clear()
+        self._next_command = self._next_look = self._recorder.stamp
 
-    def _wait_until_quiet(self, duration: float) -> None:
-        """Wait until for `duration` [s] of robot time no guard has tripped."""
+    def _advance_until_quiet(self, duration: float) -> None:
+        """Let `duration` [s] of robot time pass, and more until no guard trips."""
         recorder = self._recorder
-        quiet_from = recorder.stamp
-
-        def is_quiet() -> bool:
-            nonlocal quiet_from
-            if self._tripped():
-                quiet_from = recorder.stamp
-            return (recorder.stamp - quiet_from) * NANO >= duration
-
-        try:
-            self._wait(is_quiet, QUIET_TIMEOUT, "a quiet controller")
-        except RunFailedError as error:
-            status = recorder.status
-            raise RunFailedError(
-                f"guards trip before anything was asked: {', '.join(status.reasons)}", status.detail
-            ) from error
+        begin, deadline = recorder.stamp, time.monotonic() + QUIET_TIMEOUT
+        while (recorder.stamp - begin) * NANO < duration or self._tripped():
+            self._advance()
+            if time.monotonic() > deadline:
+                reasons, detail = ", ".join(recorder.status.reasons), recorder.status.detail
+                raise RunFailedError(f"guards trip before anything was asked: {reasons}", detail)
 
     def arm_bridge(self) -> None:
         """Let commands pass to the robot. Raises RunFailedError or OperatorError."""
@@ -207,47 +199,80 @@ class Runner:
                         f"{MOTION_STATES[status.motion_state].upper()}",
                         status.detail,
                     )
-                self._spin()
+                self._advance()
         self._start = self._recorder.stamp
         end = self._start + round(segment.duration / NANO)
         while self._recorder.stamp < end:
-            self._spin()
+            self._advance()
         return end
 
     def _wait(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
-        """Spin until `condition` holds. Raises RunFailedError after `timeout` [s] of wall time."""
+        """Wait until `condition` holds; in lockstep time stands still meanwhile, once the
+        controller commands. Raises RunFailedError after `timeout` [s] of wall time."""
         deadline = time.monotonic() + timeout
         while not condition():
             if time.monotonic() > deadline:
                 raise RunFailedError(
                     f"no sign of {what} within {timeout:g} s", self._processes.log_tails()
                 )
-            self._spin()
+            self._listen()
+            if self._relay is None:
+                self._attend()
 
-    def _spin(self) -> None:
-        """Wait a moment, take what has arrived, do what is due, look around."""
-        self._executor.spin_once(timeout_sec=POLL_PERIOD)
+    def _advance(self, timeout: float = SILENCE_TIMEOUT) -> None:
+        """Let time go on, do what is due, look around: in lockstep to the next control step, where
+        time stands still again, else for a moment. Raises RunFailedError if in `timeout` [s] of
+        wall time nothing comes."""
+        if self._relay is None:
+            self._listen()
+        else:
+            self._relay.release()
+            self._wait(self._is_held, timeout, "the next control step")
+            self._catch_up(timeout)
+        self._check_signs_of_life(timeout)
         self._attend()
-        self._check_signs_of_life()
         stamp = self._recorder.stamp
         if self._segment is not None and stamp >= self._next_look:
             self._next_look = stamp + round(LOOK_PERIOD / NANO)
             self._look(stamp)
 
-    def _attend(self) -> None:
-        """Take what has arrived; send a velocity command if one is due."""
+    def _is_held(self) -> bool:
+        """Whether time stands still."""
+        self._processes.check()
+        return self._relay.stamp is not None
+
+    def _catch_up(self, timeout: float) -> None:
+        """Take all that was sent until time stood still. Nothing is executed meanwhile: the
+        controller may need the processor for it."""
+        recorder, held = self._recorder, self._relay.stamp
+        deadline = time.monotonic() + timeout
+        while recorder.stamp < held or (recorder.status_stamp or 0) < held:
+            if time.monotonic() > deadline:
+                break  # the signs of life tell what is missing
+            time.sleep(HELD_POLL_PERIOD)
+            recorder.poll()
+
+    def _listen(self) -> None:
+        """Wait a moment, and take what has arrived."""
+        self._executor.spin_once(timeout_sec=POLL_PERIOD)
         self._recorder.poll()
+
+    def _attend(self) -> None:
+        """Send a velocity command if one is due."""
         stamp = self._recorder.stamp
         silent = self._segment is not None and self._segment.silent
         if stamp is not None and stamp >= self._next_command and not silent:
-            self._next_command = stamp + round(1.0 / self._scenario.command_rate / NANO)
+            period = round(1.0 / self._scenario.command_rate / NANO)
+            self._next_command = max(self._next_command, stamp - period) + period
             # before the first segment, and while a motion state is waited for, the command is to
             # stand still
-            self._operator.command(
-                self._segment.command if self._start is not None else (0.0, 0.0, 0.0)
-            )
+            command = self._segment.command if self._start is not None else (0.0, 0.0, 0.0)
+            self._operator.command(command)
+            if self._relay is not None and command != self._sent:
+                self._operator.wait_until_heard(SERVICE_TIMEOUT)
+            self._sent = command
 
-    def _check_signs_of_life(self) -> None:
+    def _check_signs_of_life(self, timeout: float) -> None:
         """Raise if a process has ended, or if nothing new was heard of one for too long."""
         wall = time.monotonic()
         counts = (self._recorder.state_count, self._recorder.status_count)
@@ -256,10 +281,8 @@ class Runner:
                 self._heard[name] = (count, wall)
                 continue
             self._processes.check()
-            if self._segment is not None and wall - when > SILENCE_TIMEOUT:
-                raise RunFailedError(
-                    f"no {name} for {SILENCE_TIMEOUT:g} s", self._processes.log_tails()
-                )
+            if self._segment is not None and wall - when > timeout:
+                raise RunFailedError(f"no {name} for {timeout:g} s", self._processes.log_tails())
 
     def _look(self, stamp: int) -> None:
         status, state = self._recorder.status, self._recorder.latest_state()

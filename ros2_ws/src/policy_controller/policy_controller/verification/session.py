@@ -70,7 +70,7 @@ class Setup:
 
     @property
     def topics(self) -> Topics:
-        """In lockstep the joint commands go through the operator (see relay.py), and what is
+        """In lockstep the joint commands go through the operator (relay.py), and what is
         recorded is where the simulated robot is, not what its estimator says."""
         if self.lockstep:
             return Topics(
@@ -84,6 +84,8 @@ class Setup:
         shared = {"robot": self.robot_path.resolve(), "lockstep": str(self.lockstep).lower()}
         robot = shared | {"control_period": self.bundle.control_period, "seed": self.seed}
         robot |= {"engine": self.engine, "start_pose": self.start_pose}
+        if self.lockstep:
+            robot["lockstep_patience"] = 60.0  # s; time must not run while the operator is busy
         controller = shared | {
             "bundle": self.bundle_path.resolve(),
             "command_topic": self.topics.joint_commands,
