@@ -41,12 +41,25 @@ def test_commands_are_found():
 
 @pytest.mark.ros
 @pytest.mark.parametrize(
-    "name", ["bag", "bundle", "play", "view.replay", "verification.demo", "verification.verify"]
+    "name",
+    [
+        *("bag", "bundle", "play", "view.replay"),
+        *(f"verification.{name}" for name in ("certify", "compare", "demo", "search", "verify")),
+    ],
 )
 def test_help_is_shown_without_colour_in_a_pipe(name):
     command = [sys.executable, "-m", f"policy_controller.{name}", "--help"]
     text = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert text.startswith("usage: ") and "\x1b" not in text
+
+
+@pytest.mark.ros
+@pytest.mark.parametrize("name", ["bundle", "play", "verification.certify", "verification.verify"])
+def test_wrong_option_ends_with_2_and_one_line(name):
+    command = [sys.executable, "-m", f"policy_controller.{name}", "--no-such-option"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 2 and "error: " in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.ros
