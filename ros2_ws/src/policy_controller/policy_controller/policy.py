@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnxruntime
 
+from policy_controller.onnx_file import find_outside_tensors
+
 OBSERVATION_NAME = "observation"
 ACTION_NAME = "action"
 
@@ -20,12 +22,13 @@ class OnnxPolicy:
     """
 
     def __init__(self, model: bytes, observation_size: int, action_size: int, warm_up: int = 20):
-        """model: content of the ONNX file; weights outside of it are not found, so they are
-        refused.
+        """model: content of the ONNX file, complete in itself.
 
         warm_up: runs made now, so that the first control step is not the slow one.
-        Raises PolicyError if names, types or shapes differ from the contract.
+        Raises PolicyError if weights are in another file, or if names, types or shapes differ from
+        the contract.
         """
+        _check_complete(model)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
@@ -66,6 +69,21 @@ class OnnxPolicy:
         self._observation[0] = observation
         self._session.run_with_iobinding(self._binding)
         return self._action[0].copy()
+
+
+def _check_complete(model: bytes) -> None:
+    try:
+        outside = find_outside_tensors(model)
+    except ValueError as error:
+        raise PolicyError(
+            f"policy.onnx: cannot be loaded, {error}; allowed: an ONNX file; export again"
+        ) from error
+    if outside:
+        raise PolicyError(
+            f"policy.onnx: found weights outside of the file ({', '.join(outside[:3])}"
+            f"{' and more' if len(outside) > 3 else ''}), allowed: none, since nothing proves that "
+            "they belong to it; export again as one file, without external data"
+        )
 
 
 def _check_port(kind: str, ports: list, name: str, size: int) -> None:
