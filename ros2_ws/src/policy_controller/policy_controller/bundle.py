@@ -52,6 +52,8 @@ from policy_controller.golden import (
 )
 from policy_controller.observation import (
     MAX_HISTORY,
+    MAX_SCALE,
+    MIN_SCALE,
     TERMS,
     ObservationBuilder,
     ObservationTerm,
@@ -116,8 +118,11 @@ def load_bundle(path: str | Path) -> PolicyBundle:
             f"{path}", [f"{JSON_FILE}: not valid JSON ({error}); {_EXPORT_AGAIN}"]
         ) from error
     version = data.get("schema_version") if isinstance(data, dict) else None
-    if version != SCHEMA_VERSION:
-        cure = "use the software version that wrote it, or export again"
+    if type(version) is not int or version != SCHEMA_VERSION:
+        cure = (
+            "its checkpoint becomes a bundle of this version with python -m "
+            "diffsim_trainer.export; a newer version wants newer software"
+        )
         raise BundleError(
             f"{path}", [describe_problem("schema_version", version, f"{SCHEMA_VERSION}", cure)]
         )
@@ -265,7 +270,7 @@ def _read_terms(data: Any, problems: list[str]) -> tuple[ObservationTerm, ...]:
             "frame": definition.frame,
         }
         for key in sorted(wanted.keys() | item.keys() - {"scale", "history"}):
-            if item.get(key) != wanted.get(key):
+            if key not in wanted or item.get(key) != wanted[key]:
                 allowed = repr(wanted[key]) if key in wanted else "no such key"
                 problems.append(
                     describe_problem(
@@ -273,8 +278,8 @@ def _read_terms(data: Any, problems: list[str]) -> tuple[ObservationTerm, ...]:
                     )
                 )
         scale = item.get("scale")
-        if type(scale) not in (int, float) or not 1e-3 <= abs(scale) <= 1e3:
-            allowed = "number of magnitude 0.001 to 1000"
+        if type(scale) not in (int, float) or not MIN_SCALE <= abs(scale) <= MAX_SCALE:
+            allowed = f"number of magnitude {MIN_SCALE:g} to {MAX_SCALE:g}"
             problems.append(
                 describe_problem(f"{path}.scale ({name})", scale, allowed, _EXPORT_AGAIN)
             )

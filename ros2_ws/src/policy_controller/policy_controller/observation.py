@@ -16,6 +16,7 @@ import numpy as np
 from policy_controller.state import NUM_JOINTS, RobotState
 
 MAX_HISTORY = 16  # control steps
+MIN_SCALE, MAX_SCALE = 1e-3, 1e3  # magnitude of a term's scale
 
 
 @dataclass(frozen=True)
