@@ -208,13 +208,15 @@ class Runner:
 
     def _wait(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
         """Wait until `condition` holds; in lockstep time stands still meanwhile, once the
-        controller commands. Raises RunFailedError after `timeout` [s] of wall time."""
+        controller commands. Raises RunFailedError after `timeout` [s] of wall time, NodeDiedError
+        at once."""
         deadline = time.monotonic() + timeout
         while not condition():
             if time.monotonic() > deadline:
                 raise RunFailedError(
                     f"no sign of {what} within {timeout:g} s", self._processes.log_tails()
                 )
+            self._processes.check()
             self._listen()
             if self._relay is None:
                 self._attend()
@@ -238,7 +240,6 @@ class Runner:
 
     def _is_held(self) -> bool:
         """Whether time stands still."""
-        self._processes.check()
         return self._relay.stamp is not None
 
     def _catch_up(self, timeout: float) -> None:
