@@ -127,7 +127,9 @@ class HardContactSim:
 
         Noise and losses start anew; ground of another shape is laid.
         """
-        if self._terrain_of != (self.ground, self.seed * (self.ground.roughness > 0.0)):
+        wanted = (self.ground, self.seed * (self.ground.roughness > 0.0))
+        if self._terrain_of != wanted:
+            self._terrain_of = wanted
             self._lay_ground()
         self._command_link = CommandLink(self._robot.actuator.delay, self.seed)
         self._state_link = StateLink(self.seed)
@@ -264,7 +266,6 @@ class HardContactSim:
 
     def _lay_ground(self) -> None:
         """The engine with the ground that is wanted, and where the robot starts on it."""
-        self._terrain_of = (self.ground, self.seed * (self.ground.roughness > 0.0))
         self._terrain = make_terrain(self.ground, self.seed)
         self.sample.ground_height[:] = 0.0
         self._engine = _make_engine(self._engine_kind, self._robot, self._terrain)

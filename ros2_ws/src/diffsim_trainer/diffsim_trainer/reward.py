@@ -6,8 +6,8 @@ Every term i has a feature vector x_i and is
 
 with b_i zero for all but the two tracking terms and the constant `alive` (which has no feature).
 So one matrix product gives all the squared norms and a handful of operations the reward, which
-matters because this runs in every control step, forward and backward. `_features` says what the
-terms look at, `_coefficients` how much they weigh; the weights are in `RewardConfig`.
+matters because this runs in every control step, forward and backward. `compute_reward` says what
+the terms look at, `_coefficients` how much they weigh; the weights are in `RewardConfig`.
 
 The recipe follows the task of Schwarke et al. (CoRL 2025): velocity tracking, a smooth foot-height
 target instead of the usual air-time bonus (which has no gradient), and small regularisers. What was
@@ -34,27 +34,26 @@ MAX_SLIP = (
     1.0  # m^2/s^2 per foot, cap of the squared slip speed: a kick must not dominate the batch
 )
 
-FEATURE_SIZES = {
-    "alive": 0,
-    "linear_tracking": 2,
-    "yaw_tracking": 1,
-    "foot_height": 4,
-    "vertical_velocity": 1,
-    "roll_pitch_rate": 2,
-    "orientation": 2,
-    "base_height": 1,
-    "action_rate": 12,
-    "action_magnitude": 12,
-    "torque": 12,
-    "torque_excess": 12,
-    "joint_speed": 12,
-    "stand_joint_speed": 12,
-    "stand_base_speed": 6,
-    "stand_torque": 12,
-    "stand_pose": 12,
-    "foot_slip": 4,
-}
-TERM_NAMES = tuple(FEATURE_SIZES)
+TERM_NAMES = (
+    "alive",
+    "linear_tracking",
+    "yaw_tracking",
+    "foot_height",
+    "vertical_velocity",
+    "roll_pitch_rate",
+    "orientation",
+    "base_height",
+    "action_rate",
+    "action_magnitude",
+    "torque",
+    "torque_excess",
+    "joint_speed",
+    "stand_joint_speed",
+    "stand_base_speed",
+    "stand_torque",
+    "stand_pose",
+    "foot_slip",
+)
 
 
 def compute_reward(
@@ -73,26 +72,28 @@ def compute_reward(
     moving = is_moving(command, gait)
     motor_torque = sensors[:, :, 0:3].flatten(1)
     joint_speed = state[:, 25:37]
-    features = [
-        state[:, 7:9] - command[:, :2],
-        state[:, 12:13] - command[:, 2:],
-        sensors[:, :, 3] - foot_height_target(phase, moving, gait),
-        state[:, 9:10],
-        state[:, 10:12],
-        projected_gravity(state)[:, :2],
-        state[:, 2:3] - config.base_height_target,
-        action - previous_action,
-        action,
-        motor_torque,
-        excess(motor_torque, config.torque_soft_limit),
-        excess(joint_speed, config.joint_speed_limit),
-        joint_speed,
-        state[:, 7:13],
-        motor_torque,
-        state[:, 13:25] - default_pose,
-    ]
-    squares = torch.cat([torch.cat(features, 1).square(), foot_slip(sensors)], 1)
-    norms = squares @ _term_of_feature(state.device, state.dtype)
+    features = {
+        "linear_tracking": state[:, 7:9] - command[:, :2],
+        "yaw_tracking": state[:, 12:13] - command[:, 2:],
+        "foot_height": sensors[:, :, 3] - foot_height_target(phase, moving, gait),
+        "vertical_velocity": state[:, 9:10],
+        "roll_pitch_rate": state[:, 10:12],
+        "orientation": projected_gravity(state)[:, :2],
+        "base_height": state[:, 2:3] - config.base_height_target,
+        "action_rate": action - previous_action,
+        "action_magnitude": action,
+        "torque": motor_torque,
+        "torque_excess": excess(motor_torque, config.torque_soft_limit),
+        "joint_speed": excess(joint_speed, config.joint_speed_limit),
+        "stand_joint_speed": joint_speed,
+        "stand_base_speed": state[:, 7:13],
+        "stand_torque": motor_torque,
+        "stand_pose": state[:, 13:25] - default_pose,
+    }
+    slip = foot_slip(sensors)
+    squares = torch.cat([torch.cat(list(features.values()), 1).square(), slip], 1)
+    columns = [(name, x.shape[1]) for name, x in features.items()] + [("foot_slip", slip.shape[1])]
+    norms = squares @ _term_of_column(tuple(columns), state.device, state.dtype)
     bonus, rate, walking, still = _coefficients(config, state.device, state.dtype)
     cost = torch.where(moving[:, None], walking, still)
     terms = bonus * torch.exp(rate * norms) - cost * norms
@@ -100,11 +101,12 @@ def compute_reward(
 
 
 @lru_cache
-def _term_of_feature(device: torch.device, dtype: torch.dtype) -> torch.Tensor:
-    """[features, terms]: 1 where a feature belongs to a term."""
-    sizes = torch.tensor(list(FEATURE_SIZES.values()))
-    owner = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
-    return torch.nn.functional.one_hot(owner, len(sizes)).to(device, dtype)
+def _term_of_column(
+    columns: tuple[tuple[str, int], ...], device: torch.device, dtype: torch.dtype
+) -> torch.Tensor:
+    """[columns, terms]: 1 where a column belongs to a term; `columns` are names and widths."""
+    owner = torch.tensor([TERM_NAMES.index(name) for name, width in columns for _ in range(width)])
+    return torch.nn.functional.one_hot(owner, len(TERM_NAMES)).to(device, dtype)
 
 
 @lru_cache
