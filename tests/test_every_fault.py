@@ -19,6 +19,7 @@ from anymal_bridge.robot_sample import RobotState  # noqa: E402
 from policy_controller.motion import MotionState  # noqa: E402
 
 LATEST = 5.0  # s, of watching a walk that goes on
+SINKING = 2.0  # s, in which a damped robot sinks until a joint is out of range
 FORWARD, LEFT_ABOUT = (0.6, 0.0, 0.0), (0.0, 0.0, 0.8)
 
 
@@ -110,10 +111,15 @@ def test_fault_ends_in_the_documented_state(case):
         assert (robot.guard.state, robot.guard.reason) == (GuardState.LATCHED, case.guard)
 
     # It stays so: the robot sinks, and nobody loads a spring again, not even when the fault goes.
-    # A robot that damped by its own time-out obeys whatever comes until the controller has noticed.
+    # A robot that damped by its own time-out obeys whatever comes until the controller has noticed;
+    # a latched guard lets nothing pass, and the controller notices by the sinking.
     if case.robot:
-        robot.run(2.0)
+        robot.run(SINKING)
     robot.sim.faults = Faults()
+    end = robot.now + SINKING
+    while robot.controller.motion is not MotionState.FAULT and robot.now < end:
+        robot.step()
+        assert not robot.sim.obeyed.kp.any() and robot.sim.obeyed.kd.all()
     for _ in range(3):
         robot.run(1.0)
         assert robot.controller.motion is MotionState.FAULT, robot.result.detail
