@@ -69,6 +69,18 @@ def load_suite(path: str | Path, lower: Sequence[float], upper: Sequence[float])
     return Suite(tuple(cases), _nominal(cases))
 
 
+def choose(cases: Sequence[Case], words: Sequence[str]) -> list[Case]:
+    """The cases with one of these words in their name; without words all.
+
+    Raises ScenarioError for a word that no case has.
+    """
+    for word in words:
+        if not any(word in case.name for case in cases):
+            families = ", ".join(dict.fromkeys(case.family for case in cases))
+            raise ScenarioError(f"no case has {word!r} in its name; families are: {families}")
+    return [case for case in cases if not words or any(word in case.name for word in words)]
+
+
 def _scenario(
     data: Mapping[str, Any],
     family: Mapping[str, Any],

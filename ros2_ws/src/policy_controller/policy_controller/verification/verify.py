@@ -36,7 +36,7 @@ from policy_controller.verification.processes import NodeDiedError
 from policy_controller.verification.runner import RunFailedError
 from policy_controller.verification.scenario import ScenarioError
 from policy_controller.verification.session import Setup
-from policy_controller.verification.suite import ENGINES, Suite, load_suite
+from policy_controller.verification.suite import ENGINES, Suite, choose, load_suite
 from policy_controller.verification.suite_report import write_suite_report
 from policy_controller.verification.summary import summarise
 from policy_controller.verification.verdict import quantity
@@ -130,14 +130,10 @@ def _run_engines(
     setups: dict[str, Setup], suite: Suite, options: argparse.Namespace, console: Console
 ) -> list[CaseResult]:
     """One process and one core for each engine."""
-    cases = {
-        engine: [c for c in suite.cases if c.engine == engine and options.only in c.name]
-        for engine in ENGINES
-    }
+    wanted = choose(suite.cases, options.only)
+    cases = {engine: [case for case in wanted if case.engine == engine] for engine in ENGINES}
     cores = sorted(os.sched_getaffinity(0))
     chosen = [engine for engine in ENGINES if cases[engine]]
-    if not chosen:
-        raise ScenarioError(f"no case has {options.only!r} in its name")
     with ProcessPoolExecutor(len(chosen), multiprocessing.get_context("spawn")) as pool:
         futures = [
             pool.submit(
@@ -184,7 +180,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--out", type=Path, default=Path("report/verify"), help="folder for the results"
     )
-    parser.add_argument("--only", default="", help="cases with this in their name; no certificate")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="WORD",
+        help="cases with one of these in their name; no certificate",
+    )
     return parser.parse_args(arguments)
 
 

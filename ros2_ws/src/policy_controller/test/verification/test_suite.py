@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from policy_controller.verification.scenario import Measure, ScenarioError
-from policy_controller.verification.suite import ENGINES, load_suite
+from policy_controller.verification.suite import ENGINES, choose, load_suite
 
 SUITE = Path(__file__).parents[5] / "config" / "scenarios" / "suite.yaml"
 LOWER, UPPER = np.array((-0.5, -0.4, -0.8)), np.array((0.9, 0.4, 0.8))
@@ -68,6 +68,14 @@ def test_both_engines_get_the_same_case(suite):
     for pair in by_name.values():
         assert all(case.parameters == pair[0].parameters for case in pair)
         assert all(case.scenario == pair[0].scenario for case in pair)
+
+
+def test_cases_are_chosen_by_words_of_their_names(suite):
+    assert choose(suite.cases, []) == list(suite.cases)
+    chosen = choose(suite.cases, ["slope", "rough"])
+    assert {case.family for case in chosen} == {"slope", "rough ground"}
+    with pytest.raises(ScenarioError, match="'moon'.*families are: commands, random walk"):
+        choose(suite.cases, ["slope", "moon"])
 
 
 @pytest.mark.parametrize(
